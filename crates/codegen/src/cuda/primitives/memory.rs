@@ -1,0 +1,145 @@
+//! Loads and stores of tensors, plans and scratch: 1 to 16 bytes at a time.
+//!
+//! Generic addresses of global memory are global addresses, so the device
+//! texts hand them to PTX as they are.
+
+use super::{Definition, Primitive};
+
+/// On the host a copy needs no registers.
+pub(super) static REGISTERS: Definition = Definition {
+    words: &["rl_bits_of"],
+    needs: &[Primitive::Integers],
+    device: "\
+template <int BYTES> struct rl_bits_of;
+template <> struct rl_bits_of<1> { rl_u32 low; };
+template <> struct rl_bits_of<2> { rl_u16 low; };
+template <> struct rl_bits_of<4> { rl_u32 low; };
+template <> struct rl_bits_of<8> { rl_u64 low; };
+template <> struct rl_bits_of<16> { rl_u64 low, high; };
+template <typename V> union rl_registers {
+    V value;
+    rl_bits_of<sizeof(V)> bits;
+};
+",
+    host: "",
+};
+
+/// Read-only path; wide loads are streams, which leave the first-level cache to the rest.
+pub(super) static LOAD: Definition = Definition {
+    words: &["rl_load"],
+    needs: &[Primitive::Inline, Primitive::Registers],
+    device: "\
+template <typename V> RL_INLINE V rl_load(const void* address) {
+    rl_registers<V> at;
+    if constexpr (sizeof(V) == 16) {
+        asm(\"ld.global.nc.L1::no_allocate.v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 8) {
+        asm(\"ld.global.nc.L1::no_allocate.u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 4) {
+        asm(\"ld.global.nc.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 2) {
+        asm(\"ld.global.nc.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
+    } else {
+        asm(\"ld.global.nc.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+    }
+    return at.value;
+}
+",
+    host: "\
+template <typename V> RL_INLINE V rl_load(const void* address, int line = __builtin_LINE()) {
+    V value;
+    rl_host::check_load(address, sizeof(V), line);
+    __builtin_memcpy(&value, address, sizeof(V));
+    return value;
+}
+",
+};
+
+pub(super) static LOAD_FRESH: Definition = Definition {
+    words: &["rl_load_fresh"],
+    needs: &[Primitive::Inline, Primitive::Registers],
+    device: "\
+template <typename T> RL_INLINE T rl_load_fresh(const T* address) {
+    rl_registers<T> at;
+    if constexpr (sizeof(T) == 16) {
+        asm volatile(\"ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address) : \"memory\");
+    } else if constexpr (sizeof(T) == 8) {
+        asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address) : \"memory\");
+    } else if constexpr (sizeof(T) == 4) {
+        asm volatile(\"ld.relaxed.gpu.global.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address) : \"memory\");
+    } else if constexpr (sizeof(T) == 2) {
+        asm volatile(\"ld.relaxed.gpu.global.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address) : \"memory\");
+    } else {
+        asm volatile(\"ld.relaxed.gpu.global.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address) : \"memory\");
+    }
+    return at.value;
+}
+",
+    host: "\
+template <typename T> RL_INLINE T rl_load_fresh(const T* address, int line = __builtin_LINE()) {
+    T value;
+    rl_host::pause();
+    rl_host::check_load(address, sizeof(T), line);
+    __builtin_memcpy(&value, address, sizeof(T));
+    return value;
+}
+",
+};
+
+const STORE_HOST: &str = "\
+template <typename V> RL_INLINE void rl_store(void* address, V value, int line = __builtin_LINE()) {
+    rl_host::check_store(address, sizeof(V), line);
+    __builtin_memcpy(address, &value, sizeof(V));
+}
+";
+
+pub(super) static STORE: Definition = Definition {
+    words: &["rl_store"],
+    needs: &[Primitive::Inline, Primitive::Registers],
+    device: "\
+template <typename V> RL_INLINE void rl_store(void* address, V value) {
+    rl_registers<V> at;
+    at.value = value;
+    if constexpr (sizeof(V) == 16) {
+        asm volatile(\"st.global.v2.u64 [%0], {%1, %2};\" : : \"l\"(address), \"l\"(at.bits.low), \"l\"(at.bits.high) : \"memory\");
+    } else if constexpr (sizeof(V) == 8) {
+        asm volatile(\"st.global.u64 [%0], %1;\" : : \"l\"(address), \"l\"(at.bits.low) : \"memory\");
+    } else if constexpr (sizeof(V) == 4) {
+        asm volatile(\"st.global.u32 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+    } else if constexpr (sizeof(V) == 2) {
+        asm volatile(\"st.global.u16 [%0], %1;\" : : \"l\"(address), \"h\"(at.bits.low) : \"memory\");
+    } else {
+        asm volatile(\"st.global.u8 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+    }
+}
+",
+    host: STORE_HOST,
+};
+
+pub(super) static STORE_STREAMING: Definition = Definition {
+    words: &["rl_store_streaming"],
+    needs: &[Primitive::Inline, Primitive::Registers],
+    device: "\
+template <typename V> RL_INLINE void rl_store_streaming(void* address, V value) {
+    rl_registers<V> at;
+    at.value = value;
+    if constexpr (sizeof(V) == 16) {
+        asm volatile(\"st.global.cs.v2.u64 [%0], {%1, %2};\" : : \"l\"(address), \"l\"(at.bits.low), \"l\"(at.bits.high) : \"memory\");
+    } else if constexpr (sizeof(V) == 8) {
+        asm volatile(\"st.global.cs.u64 [%0], %1;\" : : \"l\"(address), \"l\"(at.bits.low) : \"memory\");
+    } else if constexpr (sizeof(V) == 4) {
+        asm volatile(\"st.global.cs.u32 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+    } else if constexpr (sizeof(V) == 2) {
+        asm volatile(\"st.global.cs.u16 [%0], %1;\" : : \"l\"(address), \"h\"(at.bits.low) : \"memory\");
+    } else {
+        asm volatile(\"st.global.cs.u8 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+    }
+}
+",
+    host: "\
+template <typename V> RL_INLINE void rl_store_streaming(void* address, V value, int line = __builtin_LINE()) {
+    rl_host::check_store(address, sizeof(V), line);
+    __builtin_memcpy(address, &value, sizeof(V));
+}
+",
+};

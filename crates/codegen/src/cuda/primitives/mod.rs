@@ -1,0 +1,276 @@
+//! The fixed list of `rl_*` functions that generated bodies are written in.
+//!
+//! Each primitive is one row: the words that call for it, what it is built
+//! on, its device text and its host text. Device texts need nothing but NVRTC
+//! (no `#include`, no toolkit header); host texts need g++ and the functions
+//! of `rl_host`, which the emulation defines above them. Where the arithmetic
+//! is cheap as bit operations, both texts are the same.
+//!
+//! Host texts check what a GPU would not forgive: alignment and bounds of
+//! every access made through them. Plain `*pointer` in a body escapes these
+//! checks, so bodies reach tensors, plans and scratch through `rl_load`,
+//! `rl_store` and their kin only.
+
+mod grid;
+mod language;
+mod memory;
+mod numbers;
+
+use super::Target;
+
+/// One primitive. The order is that of the text: what is needed stands before what needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Primitive {
+    /// `rl_u8` … `rl_u64`, `rl_i32`, `rl_i64`: the integers of a fixed width.
+    Integers,
+    /// `rl_bf16 { rl_u16 bits; }`.
+    Bf16,
+    /// `rl_f16 { rl_u16 bits; }`.
+    F16,
+    /// `rl_vector<T, N> { T lane[N]; }`, aligned to its size, at most 16 bytes.
+    Vector,
+    /// `RL_ENTRY(threads) name(parameters) { … }`: an entry run by blocks of `threads`.
+    Entry,
+    /// `RL_INLINE type name(parameters) { … }`: a function of the body.
+    Inline,
+    /// `RL_UNROLL for (…)`: a loop whose count the compiler knows.
+    Unroll,
+    /// `RL_SHARED(type, name, count);`: an array that the threads of a block share. Its content
+    /// is arbitrary at first. A type with a comma needs a name of its own.
+    Shared,
+    /// `rl_u32 rl_thread()`: which thread of its block.
+    Thread,
+    /// `rl_u64 rl_block()`: which block of the grid.
+    Block,
+    /// `rl_u64 rl_blocks()`: how many blocks the grid has.
+    Blocks,
+    /// `rl_barrier()`: waits for all threads of the block, whose writes are then visible to it.
+    Barrier,
+    /// `rl_fence()`: what this thread wrote before is visible to all before what it writes after.
+    Fence,
+    /// `rl_atomic_min(rl_u64*, rl_u64)`.
+    AtomicMin,
+    /// `rl_u32 rl_atomic_add(rl_u32*, rl_u32)`: returns the old value.
+    AtomicAdd,
+    /// `rl_bits_of<BYTES>`: registers that hold 1, 2, 4, 8 or 16 bytes.
+    Registers,
+    /// `V rl_load<V>(const void*)`: reads memory that nobody writes during the launch. The
+    /// address is aligned to the size of `V`: 1, 2, 4, 8 or 16 bytes.
+    Load,
+    /// `T rl_load_fresh<T>(const T*)`: reads what other blocks of the launch may have written.
+    LoadFresh,
+    /// `rl_store(void*, V)`: the address is aligned to the size of `V`.
+    Store,
+    /// `rl_store_streaming(void*, V)`: the same, of what is not read again soon.
+    StoreStreaming,
+    /// `rl_u32 rl_bits(float)`: the encoding.
+    Bits,
+    /// `float rl_float(rl_u32)`: the value of an encoding.
+    Float,
+    /// `float rl_widen(float)`: itself.
+    WidenF32,
+    /// `float rl_widen(rl_bf16)`: exact.
+    WidenBf16,
+    /// `float rl_widen(rl_f16)`: exact.
+    WidenF16,
+    /// `rl_to<T>`: names the type to round to.
+    To,
+    /// `float rl_round_odd(double)`: if inexact, the neighbour whose last bit is 1. Rounding
+    /// that to 16 bits gives what rounding once would.
+    RoundOdd,
+    /// `rl_round<float>(float)`: itself; a NaN becomes 0x7FC00000.
+    RoundF32,
+    /// `rl_round<float>(double)`: to nearest even; a NaN becomes 0x7FC00000.
+    RoundF32FromF64,
+    /// `rl_round<rl_bf16>(float)`: to nearest even; a NaN becomes 0x7FC0.
+    RoundBf16,
+    /// `rl_round<rl_bf16>(double)`: to nearest even, once; a NaN becomes 0x7FC0.
+    RoundBf16FromF64,
+    /// `rl_round<rl_f16>(float)`: to nearest even; a NaN becomes 0x7E00.
+    RoundF16,
+    /// `rl_round<rl_f16>(double)`: to nearest even, once; a NaN becomes 0x7E00.
+    RoundF16FromF64,
+    /// `T rl_round<T>(float or double)`.
+    Round,
+}
+
+/// One row of the list.
+struct Definition {
+    /// A body calls for the primitive when all of these occur in it as words.
+    words: &'static [&'static str],
+    /// What its texts use.
+    needs: &'static [Primitive],
+    /// For NVRTC.
+    device: &'static str,
+    /// For g++.
+    host: &'static str,
+}
+
+impl Primitive {
+    /// Every primitive, in the order of the text.
+    pub const ALL: [Primitive; 34] = [
+        Primitive::Integers,
+        Primitive::Bf16,
+        Primitive::F16,
+        Primitive::Vector,
+        Primitive::Entry,
+        Primitive::Inline,
+        Primitive::Unroll,
+        Primitive::Shared,
+        Primitive::Thread,
+        Primitive::Block,
+        Primitive::Blocks,
+        Primitive::Barrier,
+        Primitive::Fence,
+        Primitive::AtomicMin,
+        Primitive::AtomicAdd,
+        Primitive::Registers,
+        Primitive::Load,
+        Primitive::LoadFresh,
+        Primitive::Store,
+        Primitive::StoreStreaming,
+        Primitive::Bits,
+        Primitive::Float,
+        Primitive::WidenF32,
+        Primitive::WidenBf16,
+        Primitive::WidenF16,
+        Primitive::To,
+        Primitive::RoundOdd,
+        Primitive::RoundF32,
+        Primitive::RoundF32FromF64,
+        Primitive::RoundBf16,
+        Primitive::RoundBf16FromF64,
+        Primitive::RoundF16,
+        Primitive::RoundF16FromF64,
+        Primitive::Round,
+    ];
+
+    fn definition(self) -> &'static Definition {
+        match self {
+            Primitive::Integers => &language::INTEGERS,
+            Primitive::Bf16 => &language::BF16,
+            Primitive::F16 => &language::F16,
+            Primitive::Vector => &language::VECTOR,
+            Primitive::Entry => &language::ENTRY,
+            Primitive::Inline => &language::INLINE,
+            Primitive::Unroll => &language::UNROLL,
+            Primitive::Shared => &grid::SHARED,
+            Primitive::Thread => &grid::THREAD,
+            Primitive::Block => &grid::BLOCK,
+            Primitive::Blocks => &grid::BLOCKS,
+            Primitive::Barrier => &grid::BARRIER,
+            Primitive::Fence => &grid::FENCE,
+            Primitive::AtomicMin => &grid::ATOMIC_MIN,
+            Primitive::AtomicAdd => &grid::ATOMIC_ADD,
+            Primitive::Registers => &memory::REGISTERS,
+            Primitive::Load => &memory::LOAD,
+            Primitive::LoadFresh => &memory::LOAD_FRESH,
+            Primitive::Store => &memory::STORE,
+            Primitive::StoreStreaming => &memory::STORE_STREAMING,
+            Primitive::Bits => &numbers::BITS,
+            Primitive::Float => &numbers::FLOAT,
+            Primitive::WidenF32 => &numbers::WIDEN_F32,
+            Primitive::WidenBf16 => &numbers::WIDEN_BF16,
+            Primitive::WidenF16 => &numbers::WIDEN_F16,
+            Primitive::To => &numbers::TO,
+            Primitive::RoundOdd => &numbers::ROUND_ODD,
+            Primitive::RoundF32 => &numbers::ROUND_F32,
+            Primitive::RoundF32FromF64 => &numbers::ROUND_F32_FROM_F64,
+            Primitive::RoundBf16 => &numbers::ROUND_BF16,
+            Primitive::RoundBf16FromF64 => &numbers::ROUND_BF16_FROM_F64,
+            Primitive::RoundF16 => &numbers::ROUND_F16,
+            Primitive::RoundF16FromF64 => &numbers::ROUND_F16_FROM_F64,
+            Primitive::Round => &numbers::ROUND,
+        }
+    }
+
+    /// Its definition: whole lines; none where the target has no use for it.
+    pub fn text(self, target: Target) -> &'static str {
+        match target {
+            Target::Device => self.definition().device,
+            Target::Host => self.definition().host,
+        }
+    }
+
+    /// What a body needs, and what that needs in turn, in the order of the list.
+    pub fn used_by(body: &str) -> Vec<Primitive> {
+        let words: std::collections::HashSet<&str> =
+            body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+        let mut used = [false; Primitive::ALL.len()];
+        // Backwards: whatever a primitive needs stands before it.
+        for primitive in Primitive::ALL.into_iter().rev() {
+            let definition = primitive.definition();
+            if definition.words.iter().all(|word| words.contains(word)) {
+                used[primitive as usize] = true;
+            }
+            if used[primitive as usize] {
+                for &need in definition.needs {
+                    used[need as usize] = true;
+                }
+            }
+        }
+        Primitive::ALL.into_iter().filter(|&primitive| used[primitive as usize]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_the_order_of_the_text() {
+        for (place, primitive) in Primitive::ALL.into_iter().enumerate() {
+            assert_eq!(primitive as usize, place);
+            for need in primitive.definition().needs {
+                assert!(*need < primitive, "{primitive:?} needs {need:?}, which comes later");
+            }
+        }
+    }
+
+    /// A text must name what it uses, else a source that uses nothing else would not compile.
+    #[test]
+    fn every_text_stands_on_what_it_needs() {
+        for primitive in Primitive::ALL {
+            for target in [Target::Device, Target::Host] {
+                let text = primitive.text(target);
+                assert!(text.is_empty() || text.ends_with('\n'), "{primitive:?}");
+                assert!(!text.contains("#include"), "{primitive:?}");
+                let mut complete = vec![primitive];
+                let mut place = 0;
+                while place < complete.len() {
+                    complete.extend(complete[place].definition().needs);
+                    place += 1;
+                }
+                for used in Primitive::used_by(text) {
+                    let conjunction = used.definition().words.len() > 1;
+                    assert!(
+                        conjunction || used == Primitive::Integers || complete.contains(&used),
+                        "{primitive:?} uses {used:?} without saying so"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_a_body_uses_is_written() {
+        let copy = "rl_store(out, rl_load<rl_vector<rl_bf16, 8>>(table)); // my_rl_barrier";
+        assert_eq!(
+            Primitive::used_by(copy),
+            [
+                Primitive::Integers,
+                Primitive::Bf16,
+                Primitive::Vector,
+                Primitive::Inline,
+                Primitive::Registers,
+                Primitive::Load,
+                Primitive::Store,
+            ]
+        );
+        let round = Primitive::used_by("rl_f16 stored = rl_round<rl_f16>(sum); double sum;");
+        assert!(round.contains(&Primitive::RoundF16FromF64) && round.contains(&Primitive::RoundOdd));
+        assert!(!round.contains(&Primitive::RoundBf16));
+        let round = Primitive::used_by("rl_bf16 stored = rl_round<rl_bf16>(sum); float sum;");
+        assert!(!round.contains(&Primitive::RoundOdd));
+    }
+}
