@@ -6,6 +6,7 @@
 //! print as they read in the text form: `v3` a node, `r0` a row expression.
 
 mod extent;
+mod live;
 mod parse;
 mod print;
 
@@ -14,6 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use extent::Extent;
+pub(crate) use live::live;
 pub use parse::ParseError;
 
 use crate::dtype::{Accumulate, DType, IntType};
@@ -278,13 +280,15 @@ pub enum Op {
         /// Row of each position.
         row: RowId,
     },
+    /// +0.0 everywhere: the gradient of a chunk that nothing reads. A `Table` value.
+    Zero,
 }
 
 impl Op {
     /// Operands in program order.
     pub fn operands(&self) -> Vec<NodeId> {
         match *self {
-            Op::Read { .. } | Op::Gather { .. } => vec![],
+            Op::Read { .. } | Op::Gather { .. } | Op::Zero => vec![],
             Op::Cast { value } | Op::SegmentSum { value, .. } => vec![value],
             Op::Add { left, right } => vec![left, right],
         }
@@ -294,7 +298,7 @@ impl Op {
     pub fn row(&self) -> Option<RowId> {
         match *self {
             Op::Gather { row, .. } | Op::SegmentSum { row, .. } => Some(row),
-            Op::Read { .. } | Op::Cast { .. } | Op::Add { .. } => None,
+            Op::Read { .. } | Op::Cast { .. } | Op::Add { .. } | Op::Zero => None,
         }
     }
 }
