@@ -1,1 +1,39 @@
-//! x
+//! Where rowloom's kernels run: devices, tensors, plans, calls, the CPU
+//! executor, and the f64 oracle.
+//!
+//! | concept | type | how to get one |
+//! |---|---|---|
+//! | a place to run | [`Device`] | [`Device::cpu`], [`Device::cuda`], [`Device::best`] |
+//! | work in order | [`Stream`] | [`Device::stream`] |
+//! | numbers | [`Tensor`], [`View`], [`ViewMut`] | [`Tensor::from_slice`] |
+//! | checked, sorted indices | [`RowPlan`] | [`RowPlan::affine`] |
+//! | a declared kernel | [`Declaration`] | the `#[kernel]` macro, [`registered`] |
+//! | running it | [`run`] | a [`Call`] |
+//!
+//! All unsafe code of rowloom is in this crate, and each piece says why it is sound.
+
+mod accelerator;
+mod call;
+mod cpu;
+mod cuda;
+mod declaration;
+mod device;
+mod element;
+mod emulation;
+mod engine;
+mod error;
+mod launch;
+pub mod oracle;
+mod plan;
+mod tensor;
+mod workspace;
+
+pub use call::{Call, allocate_outputs, run, spec};
+pub use cpu::Tiling;
+pub use declaration::{Declaration, Registered, registered};
+pub use device::{Device, Event, Stream};
+pub use element::{Element, ElementType, Float, Int};
+pub use error::Error;
+pub use plan::{RowPlan, RowShape, Term};
+pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
+pub use workspace::Workspace;

@@ -1,0 +1,5 @@
+//! The CPU executor.
+
+mod tiling;
+
+pub use tiling::Tiling;

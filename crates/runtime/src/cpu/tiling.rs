@@ -1,0 +1,34 @@
+//! How the CPU cuts its work. Never a byte depends on it.
+
+use std::sync::Arc;
+
+/// How the CPU cuts its work: the counterpart of a GPU's schedule.
+#[derive(Clone, Default)]
+pub struct Tiling {
+    /// Columns that one task computes; `None` chooses.
+    pub columns: Option<u64>,
+    /// Threads that work; `None` takes all cores.
+    pub threads: Option<Arc<rayon::ThreadPool>>,
+}
+
+impl Tiling {
+    /// Columns a task and a number of threads of its own.
+    pub fn new(columns: u64, threads: usize) -> Tiling {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .ok();
+        Tiling {
+            columns: Some(columns.max(1)),
+            threads: pool.map(Arc::new),
+        }
+    }
+
+    /// Runs `work` on its threads.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.threads {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+}

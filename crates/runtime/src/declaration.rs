@@ -1,0 +1,97 @@
+//! Declared kernels: what the macro leaves in a program.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rowloom_codegen::ir::{Kernel, Order};
+use rowloom_codegen::{Verified, Wants, backward};
+
+use crate::error::Error;
+
+/// A declared kernel, verified, with its derived backwards.
+pub struct Declaration {
+    forward: Verified,
+    backwards: Mutex<HashMap<Wants, Arc<Verified>>>,
+}
+
+impl Declaration {
+    /// From the canonical IR text of a forward.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] and [`Error::Verify`]; never for text the macro made.
+    pub fn from_ir(text: &str) -> Result<Declaration, Error> {
+        Declaration::of(Kernel::parse(text)?)
+    }
+
+    fn of(kernel: Kernel) -> Result<Declaration, Error> {
+        let name = kernel.name.clone();
+        let forward = kernel.verify().map_err(|faults| Error::Verify {
+            kernel: name,
+            faults,
+        })?;
+        Ok(Declaration {
+            forward,
+            backwards: Mutex::default(),
+        })
+    }
+
+    /// The user's name for it.
+    pub fn name(&self) -> &str {
+        &self.forward.name
+    }
+
+    /// As declared.
+    pub fn forward(&self) -> &Verified {
+        &self.forward
+    }
+
+    /// Its backward, pruned to what is wanted. Derived once.
+    pub fn backward(&self, wants: &Wants) -> Arc<Verified> {
+        let mut backwards = self
+            .backwards
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        backwards
+            .entry(wants.clone())
+            .or_insert_with(|| Arc::new(backward(&self.forward, wants)))
+            .clone()
+    }
+
+    /// The same kernel with another order of sums: another meaning.
+    ///
+    /// # Errors
+    /// [`Error::Verify`] when there is no such order.
+    pub fn with_order(&self, order: Order) -> Result<Declaration, Error> {
+        let mut kernel = Kernel::clone(&self.forward);
+        kernel.order = order;
+        Declaration::of(kernel)
+    }
+}
+
+impl fmt::Debug for Declaration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Declaration({})", self.name())
+    }
+}
+
+/// A declared kernel as the command finds it.
+pub struct Registered {
+    /// The user's name for it.
+    pub name: &'static str,
+    /// Its signature as declared.
+    pub signature: &'static str,
+    /// First paragraph of its documentation.
+    pub docs: &'static str,
+    /// Its declaration.
+    pub declaration: fn() -> &'static Declaration,
+}
+
+inventory::collect!(Registered);
+
+/// Every kernel of the program, by name.
+pub fn registered() -> impl Iterator<Item = &'static Registered> {
+    let mut kernels: Vec<&'static Registered> = inventory::iter::<Registered>.into_iter().collect();
+    kernels.sort_by_key(|kernel| kernel.name);
+    kernels.into_iter()
+}

@@ -1,0 +1,308 @@
+//! Everything that can go wrong, in the words of whoever called.
+
+use rowloom_codegen::ir::{Fault, ParseError};
+use rowloom_codegen::spec::SpecError;
+
+use crate::element::ElementType;
+
+/// Why a call, a plan, a tensor or a device was refused.
+///
+/// After an error the process, the device and every earlier result stay
+/// usable. Outputs of the refused call are unspecified; inputs are untouched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An index outside its own bound.
+    #[error("{argument}[{position}] is {value}, but it must be in 0..{bound}{}", help.map(|help| format!("; {help}")).unwrap_or_default())]
+    Index {
+        /// The index.
+        argument: String,
+        /// Smallest bad position.
+        position: u64,
+        /// What stands there.
+        value: i64,
+        /// Exclusive bound.
+        bound: u64,
+        /// What to write instead, when one thing is likely.
+        help: Option<&'static str>,
+    },
+    /// Another element type than the kernel asks for.
+    #[error("{argument} holds {found}, but must hold {expected}")]
+    ElementType {
+        /// The tensor.
+        argument: String,
+        /// What it must hold.
+        expected: String,
+        /// What it holds.
+        found: ElementType,
+    },
+    /// A size that differs from the one another argument gives.
+    #[error("{argument} has {found} {axis}, but must have {expected}: {because}")]
+    Size {
+        /// The tensor.
+        argument: String,
+        /// `rows`, `columns` or `tensors`.
+        axis: &'static str,
+        /// Its size.
+        found: u64,
+        /// The size it must have.
+        expected: u64,
+        /// Where that size comes from.
+        because: String,
+    },
+    /// A size that is no multiple of what the declaration says.
+    #[error("{argument} has {found} {axis}, which is no multiple of {of}: {because}")]
+    NoMultiple {
+        /// The tensor.
+        argument: String,
+        /// `rows` or `columns`.
+        axis: &'static str,
+        /// Its size.
+        found: u64,
+        /// What must divide it.
+        of: u64,
+        /// Why.
+        because: String,
+    },
+    /// A size of zero.
+    #[error("{argument} has 0 {axis}; it must have at least 1")]
+    Zero {
+        /// The tensor.
+        argument: String,
+        /// `rows` or `columns`.
+        axis: &'static str,
+    },
+    /// More positions than position numbers can say.
+    #[error("{argument} has {positions} positions; the limit is {limit}")]
+    TooManyPositions {
+        /// The tensor.
+        argument: String,
+        /// Its positions.
+        positions: u64,
+        /// Most positions.
+        limit: u64,
+    },
+    /// Sizes that do not fit the kernel.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A row count that no tensor determines and the call does not give.
+    #[error("{kernel}: no tensor determines {count}; give its value")]
+    Undetermined {
+        /// Kernel.
+        kernel: String,
+        /// The row count.
+        count: String,
+    },
+    /// A row count the kernel does not have.
+    #[error("{kernel} has no row count {count}; it has {choices}")]
+    UnknownCount {
+        /// Kernel.
+        kernel: String,
+        /// The name given.
+        count: String,
+        /// Its row counts.
+        choices: String,
+    },
+    /// Another number of arguments than the kernel has.
+    #[error("{kernel} has {expected} {what}, not {found}")]
+    Arguments {
+        /// Kernel.
+        kernel: String,
+        /// `inputs`, `outputs` or `plans`.
+        what: &'static str,
+        /// Of the kernel.
+        expected: usize,
+        /// Of the call.
+        found: usize,
+    },
+    /// Columns that do not follow one another in memory.
+    #[error(
+        "{argument} has a column stride of {found}; columns must follow one another (stride 1): make a contiguous copy"
+    )]
+    ColumnStride {
+        /// The tensor.
+        argument: String,
+        /// Elements from one column to the next.
+        found: u64,
+    },
+    /// Rows of an output that share memory.
+    #[error(
+        "{argument} is written, but its rows overlap: {columns} columns with a row stride of {row_stride}"
+    )]
+    Overlap {
+        /// The output.
+        argument: String,
+        /// Columns of a row.
+        columns: u64,
+        /// Elements from one row to the next.
+        row_stride: u64,
+    },
+    /// A view beyond its tensor.
+    #[error("{what} {start}..{end} is beyond the {size} of the tensor")]
+    Range {
+        /// `rows`, `columns` or `elements`.
+        what: &'static str,
+        /// First wanted.
+        start: u64,
+        /// One past the last wanted.
+        end: u64,
+        /// How many there are.
+        size: u64,
+    },
+    /// A slice of another length than the shape asks for.
+    #[error("{found} elements were given for {rows} rows of {columns} columns")]
+    Length {
+        /// Elements given.
+        found: usize,
+        /// Rows of the shape.
+        rows: u64,
+        /// Columns of the shape.
+        columns: u64,
+    },
+    /// A tensor or plan that lives elsewhere.
+    #[error("{argument} is on {found}, but the call runs on {expected}")]
+    WrongDevice {
+        /// The tensor or plan.
+        argument: String,
+        /// Device of the stream.
+        expected: String,
+        /// Where it lives.
+        found: String,
+    },
+    /// A plan made for something else.
+    #[error("the plan of {rows_of} is for {found} {what}, but the call has {expected}")]
+    Plan {
+        /// The row expression, as it reads in the language.
+        rows_of: String,
+        /// `positions`, `rows` or `positions a block`.
+        what: &'static str,
+        /// Of the plan.
+        found: u64,
+        /// Of the call.
+        expected: u64,
+    },
+    /// Row numbers that could exceed the row count.
+    #[error("the row number can reach {largest}, but there are {rows} rows")]
+    RowNumber {
+        /// Largest row number that the bounds allow.
+        largest: u128,
+        /// Row count.
+        rows: u64,
+    },
+    /// A workspace of another stream.
+    #[error("the workspace belongs to another stream")]
+    Workspace,
+    /// A schedule that the kernel cannot run under.
+    #[error("this schedule does not fit {kernel}: {reason}")]
+    Schedule {
+        /// Kernel.
+        kernel: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A word that names no device.
+    #[error("`{0}` is no device; write cpu, cuda:0 or emulated")]
+    UnknownDevice(String),
+    /// Something that a CPU does not have.
+    #[error("the CPU has no {0}")]
+    OnlyAccelerator(&'static str),
+    /// No CUDA driver.
+    #[error("no CUDA driver: looked for {} in the loader's path; a machine with an NVIDIA GPU and its driver is needed", searched.join(", "))]
+    NoDriver {
+        /// Library names looked for.
+        searched: Vec<String>,
+    },
+    /// A GPU number beyond those present.
+    #[error("there is no cuda:{ordinal}: the driver sees {found} GPUs{}", visible.as_ref().map(|list| format!(" (CUDA_VISIBLE_DEVICES={list})")).unwrap_or_default())]
+    NoDevice {
+        /// The number asked for.
+        ordinal: u32,
+        /// GPUs present.
+        found: u32,
+        /// `CUDA_VISIBLE_DEVICES`, when set.
+        visible: Option<String>,
+    },
+    /// A call of the CUDA driver failed.
+    #[error("{call} failed on cuda:{ordinal}: {code}: {message}")]
+    Driver {
+        /// Function of the driver.
+        call: &'static str,
+        /// GPU.
+        ordinal: u32,
+        /// Name of the code.
+        code: String,
+        /// The driver's sentence for it.
+        message: String,
+    },
+    /// A module that this driver cannot load.
+    #[error(
+        "the driver (CUDA {driver}) cannot load code for {arch} made by NVRTC {nvrtc}: {message}; \
+         update the driver or point ROWLOOM_NVRTC at an NVRTC no newer than the driver"
+    )]
+    Load {
+        /// Version the driver supports.
+        driver: String,
+        /// Version of NVRTC.
+        nvrtc: String,
+        /// GPU architecture.
+        arch: String,
+        /// The driver's sentence.
+        message: String,
+    },
+    /// Device memory ran out.
+    #[error("{device} has no {bytes} bytes left")]
+    OutOfMemory {
+        /// Device.
+        device: String,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// No NVRTC.
+    #[error(
+        "no NVRTC: looked for {}; install the CUDA toolkit or the Python wheel nvidia-cuda-nvrtc, \
+         or set ROWLOOM_NVRTC to the library",
+        searched.join(", ")
+    )]
+    NoNvrtc {
+        /// Everything looked for, in order.
+        searched: Vec<String>,
+    },
+    /// A call of NVRTC failed.
+    #[error("{call} failed: {message}")]
+    Nvrtc {
+        /// Function of NVRTC.
+        call: &'static str,
+        /// NVRTC's sentence for the code.
+        message: String,
+    },
+    /// Source that a compiler refused.
+    #[error("{compiler} refused {source_name}:\n{log}")]
+    Compile {
+        /// Which compiler.
+        compiler: String,
+        /// Name of the source.
+        source_name: String,
+        /// Its log, line by line.
+        log: String,
+    },
+    /// IR text that is no kernel.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// IR that breaks rules.
+    #[error("{kernel} breaks {} rules: {}", faults.len(), faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Verify {
+        /// Kernel.
+        kernel: String,
+        /// Each broken rule.
+        faults: Vec<Fault>,
+    },
+    /// A file or process of the operating system.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done, as a phrase.
+        doing: String,
+        /// The system's sentence.
+        #[source]
+        error: std::io::Error,
+    },
+}

@@ -1,0 +1,167 @@
+//! Plans: the validated rows of the positions of one call, sorted, as data that
+//! any kernel over the same positions and rows can use again.
+
+mod accelerated;
+mod on_cpu;
+mod shape;
+
+use std::fmt;
+
+use rowloom_codegen::cuda::PlanArray;
+use rowloom_codegen::ir::Order;
+
+pub(crate) use on_cpu::{HostPlan, validated_rows};
+pub use shape::{RowShape, Term};
+
+use crate::device::{Device, Lane, Stream};
+use crate::error::Error;
+use crate::tensor::{AnyTensor, AnyView};
+
+/// For S positions and R rows: which row each position names, and the positions
+/// of each row in order, cut into blocks. It holds its own copy of everything:
+/// later edits of the indices do not change it, and several streams may use it
+/// at once. About 12 bytes a position and 12 a row.
+pub struct RowPlan {
+    device: Device,
+    positions: u64,
+    rows: u64,
+    block: u32,
+    arrays: [AnyTensor; PlanArray::ALL.len()],
+    blocks: u64,
+    partials: u64,
+}
+
+impl RowPlan {
+    /// The plan of positions whose row is given: (S,), each in `0..rows`.
+    ///
+    /// # Errors
+    /// As [`RowPlan::build`]; the index is called `row`.
+    pub fn new(stream: &Stream, row: AnyView<'_>, rows: u64) -> Result<RowPlan, Error> {
+        let terms = vec![Term {
+            name: "row".to_owned(),
+            factor: 1,
+            bound: rows,
+            pad: None,
+        }];
+        let shape = RowShape {
+            terms,
+            offset: 0,
+            rows,
+            block: Order::default().block,
+        };
+        RowPlan::build(stream, &shape, &[row])
+    }
+
+    /// The plan of rows `sum of index * factor`, each index (S,) in `0..bound`;
+    /// the row count is one more than the largest such row.
+    ///
+    /// # Errors
+    /// As [`RowPlan::build`]; the indices are called `index 0`, `index 1`, ….
+    pub fn affine(stream: &Stream, terms: &[(AnyView<'_>, u64, u64)]) -> Result<RowPlan, Error> {
+        let named = |(at, &(_, factor, bound)): (usize, &(AnyView<'_>, u64, u64))| Term {
+            name: format!("index {at}"),
+            factor,
+            bound,
+            pad: None,
+        };
+        let mut shape = RowShape {
+            terms: terms.iter().enumerate().map(named).collect(),
+            offset: 0,
+            rows: u64::MAX,
+            block: Order::default().block,
+        };
+        let rows = shape.largest().saturating_add(1);
+        shape.rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        let indices: Vec<AnyView<'_>> = terms.iter().map(|&(view, _, _)| view).collect();
+        RowPlan::build(stream, &shape, &indices)
+    }
+
+    /// The plan of a row expression. `indices` run parallel to its terms, each
+    /// (S,) of u8, i32 or i64. Waits for the stream once.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for the smallest position at which an index is out of
+    /// its own bound; typed errors for sizes, types and devices.
+    pub fn build(
+        stream: &Stream,
+        shape: &RowShape,
+        indices: &[AnyView<'_>],
+    ) -> Result<RowPlan, Error> {
+        let positions = shape.check(stream, indices)?;
+        match &stream.0 {
+            Lane::Cpu(tiling) => on_cpu::build(stream, tiling, shape, indices, positions),
+            Lane::Accelerator(queue) => {
+                accelerated::build(stream, queue, shape, indices, positions)
+            }
+        }
+    }
+
+    /// Where it lives.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// S.
+    pub fn positions(&self) -> u64 {
+        self.positions
+    }
+
+    /// R.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Positions of a block.
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// Blocks of all rows together; a row has at least one.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Blocks that belong to rows of several.
+    pub fn partials(&self) -> u64 {
+        self.partials
+    }
+
+    /// One of its arrays: one column of u32.
+    pub fn array(&self, array: PlanArray) -> &AnyTensor {
+        &self.arrays[place(array)]
+    }
+
+    /// Memory it takes in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.arrays.iter().map(AnyTensor::bytes).sum()
+    }
+}
+
+/// Where [`PlanArray::ALL`] has it.
+fn place(array: PlanArray) -> usize {
+    match array {
+        PlanArray::Rows => 0,
+        PlanArray::Order => 1,
+        PlanArray::SegmentStart => 2,
+        PlanArray::BlockStart => 3,
+        PlanArray::PartialStart => 4,
+        PlanArray::BlockRow => 5,
+    }
+}
+
+impl fmt::Debug for RowPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RowPlan {
+            positions,
+            rows,
+            block,
+            blocks,
+            ..
+        } = self;
+        write!(
+            f,
+            "RowPlan({positions} positions, {rows} rows, {blocks} blocks of {block}, on {})",
+            self.device
+        )
+    }
+}

@@ -1,0 +1,196 @@
+//! Plans on the CPU.
+
+use rayon::prelude::*;
+use rowloom_codegen::IntType;
+use rowloom_codegen::cuda::PlanArray;
+
+use super::{RowPlan, RowShape, Term};
+use crate::cpu::Tiling;
+use crate::device::Stream;
+use crate::element::ElementType;
+use crate::error::Error;
+use crate::tensor::{AnyTensor, AnyView, Bytes};
+
+/// Positions validated by one task.
+const PIECE: usize = 1 << 14;
+
+pub(super) fn build(
+    stream: &Stream,
+    tiling: &Tiling,
+    shape: &RowShape,
+    indices: &[AnyView<'_>],
+    positions: u64,
+) -> Result<RowPlan, Error> {
+    let rows = tiling.install(|| validated_rows(shape, indices, positions))?;
+    let HostPlan {
+        order,
+        segment_start,
+        block_start,
+        partial_start,
+        block_row,
+        ..
+    } = HostPlan::sort(&rows, shape.rows, shape.block);
+    let (blocks, partials) = (
+        block_start[shape.rows as usize],
+        partial_start[shape.rows as usize],
+    );
+    let column = |array: &[u32]| AnyTensor::from_slice(stream, array, array.len() as u64, 1);
+    let arrays = [
+        &rows,
+        &order,
+        &segment_start,
+        &block_start,
+        &partial_start,
+        &block_row,
+    ];
+    let [a, b, c, d, e, f] = arrays.map(|array| column(array));
+    Ok(RowPlan {
+        device: stream.device(),
+        positions,
+        rows: shape.rows,
+        block: shape.block,
+        arrays: [a?, b?, c?, d?, e?, f?],
+        blocks: blocks.into(),
+        partials: partials.into(),
+    })
+}
+
+/// The row of each position, or [`PlanArray::NO_ROW`] where an index is its pad.
+/// The shape must have passed [`RowShape::check`].
+pub(crate) fn validated_rows(
+    shape: &RowShape,
+    indices: &[AnyView<'_>],
+    positions: u64,
+) -> Result<Vec<u32>, Error> {
+    let columns: Vec<Column<'_>> = indices.iter().map(Column::of).collect();
+    let mut rows = vec![0; positions as usize];
+    // Pieces go in order and the first error in that order is reported, so it is the smallest position's.
+    let faults: Vec<Option<Error>> = rows
+        .par_chunks_mut(PIECE)
+        .enumerate()
+        .map(|(piece, rows)| validate(shape, &columns, (piece * PIECE) as u64, rows).err())
+        .collect();
+    match faults.into_iter().flatten().next() {
+        Some(fault) => Err(fault),
+        None => Ok(rows),
+    }
+}
+
+fn validate(
+    shape: &RowShape,
+    columns: &[Column<'_>],
+    first: u64,
+    rows: &mut [u32],
+) -> Result<(), Error> {
+    for (position, row) in (first..).zip(rows) {
+        let mut sum = shape.offset;
+        let mut padded = false;
+        for (term, column) in shape.terms.iter().zip(columns) {
+            let value = column.at(position);
+            match u64::try_from(value) {
+                // The bounds keep the sum below R, and R below 2^32: nothing wraps.
+                Ok(index) if index < term.bound => sum += term.factor * index,
+                _ if term.pad == Some(value) => padded = true,
+                _ => return Err(fault(term, position, value)),
+            }
+        }
+        *row = if padded {
+            PlanArray::NO_ROW
+        } else {
+            sum as u32
+        };
+    }
+    Ok(())
+}
+
+/// The error of one index at one position.
+pub(crate) fn fault(term: &Term, position: u64, value: i64) -> Error {
+    let help = (value == -1 && term.pad.is_none())
+        .then_some("declare the index with `pad = -1` if -1 marks positions that have no row");
+    Error::Index {
+        argument: term.name.clone(),
+        position,
+        value,
+        bound: term.bound,
+        help,
+    }
+}
+
+/// An index on the CPU.
+struct Column<'a> {
+    bytes: &'a [u8],
+    ty: IntType,
+    offset: u64,
+    stride: u64,
+}
+
+impl<'a> Column<'a> {
+    fn of(view: &AnyView<'a>) -> Column<'a> {
+        let (Bytes::Host(bytes), ElementType::Int(ty)) = (view.bytes, view.layout.ty) else {
+            unreachable!("RowShape::check has refused other devices and types");
+        };
+        Column {
+            bytes,
+            ty,
+            offset: view.layout.offset,
+            stride: view.layout.row_stride,
+        }
+    }
+
+    fn at(&self, position: u64) -> i64 {
+        let at = (self.offset + position * self.stride) as usize;
+        match self.ty {
+            IntType::U8 => self.bytes[at].into(),
+            IntType::I32 => bytemuck::cast_slice::<u8, i32>(&self.bytes[..(at + 1) * 4])[at].into(),
+            IntType::I64 => bytemuck::cast_slice::<u8, i64>(&self.bytes[..(at + 1) * 8])[at],
+        }
+    }
+}
+
+/// The arrays of a plan in the host's memory; [`PlanArray`] says what each holds.
+pub(crate) struct HostPlan {
+    pub(crate) order: Vec<u32>,
+    pub(crate) segment_start: Vec<u32>,
+    block_start: Vec<u32>,
+    partial_start: Vec<u32>,
+    block_row: Vec<u32>,
+}
+
+impl HostPlan {
+    /// A stable counting sort of positions by row.
+    pub(crate) fn sort(rows: &[u32], row_count: u64, block: u32) -> HostPlan {
+        let row_count = row_count as usize;
+        // The last bucket is of positions without a row.
+        let bucket = |row: u32| (row as usize).min(row_count);
+        let mut next = vec![0_u32; row_count + 2];
+        for &row in rows {
+            next[bucket(row) + 1] += 1;
+        }
+        for bucket in 1..next.len() {
+            next[bucket] += next[bucket - 1];
+        }
+        let segment_start = next[..=row_count].to_vec();
+        let mut order = vec![0; rows.len()];
+        for (position, &row) in (0_u32..).zip(rows) {
+            let next = &mut next[bucket(row)];
+            order[*next as usize] = position;
+            *next += 1;
+        }
+        let (mut block_start, mut partial_start, mut block_row) = (vec![0], vec![0], Vec::new());
+        let mut partials = 0;
+        for (row, segment) in (0_u32..).zip(segment_start.windows(2)) {
+            let blocks = (segment[1] - segment[0]).div_ceil(block).max(1);
+            block_row.extend(std::iter::repeat_n(row, blocks as usize));
+            block_start.push(block_row.len() as u32);
+            partials += if blocks > 1 { blocks } else { 0 };
+            partial_start.push(partials);
+        }
+        HostPlan {
+            order,
+            segment_start,
+            block_start,
+            partial_start,
+            block_row,
+        }
+    }
+}

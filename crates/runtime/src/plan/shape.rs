@@ -1,0 +1,141 @@
+//! What a plan is built from.
+
+use rowloom_codegen::spec::MAX_ROWS;
+
+use crate::device::Stream;
+use crate::element::ElementType;
+use crate::error::Error;
+use crate::tensor::AnyView;
+
+/// A row expression with its numbers: `offset + sum of factor * index`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RowShape {
+    /// Its indices; at least one.
+    pub terms: Vec<Term>,
+    /// Constant part.
+    pub offset: u64,
+    /// R: every row that the bounds allow is below it.
+    pub rows: u64,
+    /// Positions of a block of the ordered sum.
+    pub block: u32,
+}
+
+/// An index of a row expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// What errors call it.
+    pub name: String,
+    /// Its factor, at least 1.
+    pub factor: u64,
+    /// Exclusive bound of its values.
+    pub bound: u64,
+    /// The one value outside the bound that means "no row".
+    pub pad: Option<i64>,
+}
+
+/// Most positions of a call: position numbers are 32 bits.
+pub(crate) const MAX_POSITIONS: u64 = u32::MAX as u64;
+
+impl RowShape {
+    /// The largest row that the bounds allow.
+    pub(crate) fn largest(&self) -> u128 {
+        let reach =
+            |term: &Term| u128::from(term.factor) * u128::from(term.bound.saturating_sub(1));
+        self.terms
+            .iter()
+            .map(reach)
+            .fold(u128::from(self.offset), u128::saturating_add)
+    }
+
+    /// Whether indices of this shape are on the stream's device, of one length,
+    /// and cannot name a row beyond the last. Gives the number of positions.
+    pub(crate) fn check(&self, stream: &Stream, indices: &[AnyView<'_>]) -> Result<u64, Error> {
+        if self.terms.len() != indices.len() || indices.is_empty() {
+            let (expected, found) = (self.terms.len().max(1), indices.len());
+            return Err(Error::Arguments {
+                kernel: "the plan".to_owned(),
+                what: "indices",
+                expected,
+                found,
+            });
+        }
+        let zero = |argument: &str, axis| Error::Zero {
+            argument: argument.to_owned(),
+            axis,
+        };
+        if self.rows == 0 {
+            return Err(zero("the plan", "rows"));
+        }
+        if self.block == 0 {
+            return Err(zero("the plan", "positions a block"));
+        }
+        let largest = self.largest();
+        if largest >= u128::from(self.rows) || self.rows > MAX_ROWS {
+            return Err(Error::RowNumber {
+                largest,
+                rows: self.rows.min(MAX_ROWS),
+            });
+        }
+        let first = (&self.terms[0].name, indices[0].row_count());
+        for (term, index) in self.terms.iter().zip(indices) {
+            check_index(stream, &term.name, index)?;
+            if term.bound == 0 {
+                return Err(zero(&format!("the bound of {}", term.name), "rows"));
+            }
+            if index.row_count() != first.1 {
+                let because = format!("{} has", first.0);
+                let argument = term.name.clone();
+                return Err(Error::Size {
+                    argument,
+                    axis: "rows",
+                    found: index.row_count(),
+                    expected: first.1,
+                    because,
+                });
+            }
+        }
+        Ok(first.1)
+    }
+}
+
+/// Whether a view is an index on the stream's device.
+pub(crate) fn check_index(stream: &Stream, name: &str, index: &AnyView<'_>) -> Result<(), Error> {
+    let argument = name.to_owned();
+    match index.element_type() {
+        ElementType::Int(_) => {}
+        found @ (ElementType::Float(_) | ElementType::U32) => {
+            return Err(Error::ElementType {
+                argument,
+                expected: "u8, i32 or i64".to_owned(),
+                found,
+            });
+        }
+    }
+    if index.device() != stream.device() {
+        return Err(index.wrong_device(name, stream));
+    }
+    if index.row_count() == 0 {
+        return Err(Error::Zero {
+            argument,
+            axis: "rows",
+        });
+    }
+    if index.column_count() != 1 {
+        let because = "an index is one number a position".to_owned();
+        return Err(Error::Size {
+            argument,
+            axis: "columns",
+            found: index.column_count(),
+            expected: 1,
+            because,
+        });
+    }
+    if index.row_count() > MAX_POSITIONS {
+        return Err(Error::TooManyPositions {
+            argument,
+            positions: index.row_count(),
+            limit: MAX_POSITIONS,
+        });
+    }
+    Ok(())
+}
