@@ -70,6 +70,11 @@ pub(crate) trait Accelerator: Send + Sync {
     /// See the trait.
     unsafe fn fill(&self, stream: u64, address: u64, byte: u8, bytes: u64) -> Result<(), Error>;
 
+    /// Compiles sources that will be loaded soon, where many at once cost less than one by one.
+    fn prepare(&self, _sources: &[&Source]) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Compiles and loads a source: one function per entry, in the order of
     /// [`Source::entries`]. They live as long as the device.
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error>;

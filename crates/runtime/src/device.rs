@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rowloom_codegen::Arch;
+use rowloom_codegen::{Arch, Source};
 
 use crate::cpu::Tiling;
 use crate::engine::{Engine, Queue};
@@ -40,7 +40,7 @@ impl Device {
     /// blocks and threads interleaved as `seed` says. For tests.
     ///
     /// # Errors
-    /// When there is no g++.
+    /// [`Error::NoCompiler`] when there is no g++.
     pub fn emulated(seed: u64) -> Result<Device, Error> {
         Ok(Device(Place::Accelerator(Arc::new(Engine::new(
             crate::emulation::open(seed)?,
@@ -73,6 +73,18 @@ impl Device {
         match &self.0 {
             Place::Cpu => None,
             Place::Accelerator(engine) => Some(engine.accelerator.arch()),
+        }
+    }
+
+    /// Compiles sources that calls will need soon. In emulation many at once cost little more
+    /// than one; elsewhere this does nothing.
+    ///
+    /// # Errors
+    /// When the compiler refuses one.
+    pub fn precompile(&self, sources: &[&Source]) -> Result<(), Error> {
+        match &self.0 {
+            Place::Cpu => Ok(()),
+            Place::Accelerator(engine) => engine.accelerator.prepare(sources),
         }
     }
 

@@ -4,6 +4,7 @@ use rowloom_codegen::ir::{Fault, ParseError};
 use rowloom_codegen::spec::SpecError;
 
 use crate::element::ElementType;
+use crate::emulation::{Fault as EmulationFault, ThreadId};
 
 /// Why a call, a plan, a tensor or a device was refused.
 ///
@@ -284,6 +285,28 @@ pub enum Error {
         source_name: String,
         /// Its log, line by line.
         log: String,
+    },
+    /// No C++ compiler.
+    #[error(
+        "the emulation needs a C++17 compiler, and `{command}` does not start ({error}); install g++ \
+         (Debian: `apt-get install g++`) or name another in the environment variable CXX"
+    )]
+    NoCompiler {
+        /// What was tried.
+        command: String,
+        /// The system's sentence.
+        #[source]
+        error: std::io::Error,
+    },
+    /// An emulated kernel did what a GPU would not forgive.
+    #[error("{kernel}{}: {fault}", at.map(|at| format!(", {at}")).unwrap_or_default())]
+    Emulation {
+        /// Name of the entry.
+        kernel: String,
+        /// Which thread; `None` where only the launch is known.
+        at: Option<ThreadId>,
+        /// What it did.
+        fault: EmulationFault,
     },
     /// IR text that is no kernel.
     #[error(transparent)]

@@ -33,6 +33,7 @@ pub use cpu::Tiling;
 pub use declaration::{Declaration, Registered, registered};
 pub use device::{Device, Event, Stream};
 pub use element::{Element, ElementType, Float, Int};
+pub use emulation::{Fault, ThreadId};
 pub use error::Error;
 pub use plan::{RowPlan, RowShape, Term};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
