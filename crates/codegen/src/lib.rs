@@ -19,7 +19,7 @@ pub mod spec;
 mod verify;
 
 pub use backward::{Wants, backward};
-pub use cuda::Source;
+pub use cuda::{GenerateError, Source, generate};
 pub use dtype::{Accumulate, DType, IntType};
 pub use ir::{Kernel, Verified};
 pub use schedule::Schedule;

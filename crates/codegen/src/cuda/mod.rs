@@ -1,4 +1,4 @@
-//! CUDA C for one kernel, one Spec and one schedule, and the plan's.
+//! CUDA C for one kernel, one Spec and one schedule, and for a plan.
 //!
 //! The text has two parts. Primitives are a small fixed list of `rl_*`
 //! functions, each with a device and a host definition; only those used are
@@ -8,8 +8,87 @@
 //! A [`Source`] is complete as data: whoever runs it needs no knowledge of the
 //! kernel, only the sizes of the call and where its tensors lie.
 
+mod header;
+mod names;
+mod plan;
+mod positions;
 mod primitives;
+mod segments;
 mod source;
+mod value;
+mod writer;
 
+pub use plan::{PlanShape, Term, plan};
 pub use primitives::Primitive;
+pub(crate) use segments::lanes as segment_lanes;
 pub use source::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Target};
+
+use crate::ir::Verified;
+use crate::schedule::{Schedule, ScheduleFault};
+use crate::spec::{Spec, SpecError};
+use names::Names;
+use writer::Writer;
+
+/// Why there is no source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GenerateError {
+    /// The Spec does not fit the kernel.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The schedule is not legal.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleFault),
+    /// Sums over positions visit them in the order of a plan.
+    #[error("{0} sums over positions, which needs a plan: ask for the planned mode")]
+    NeedsPlan(String),
+}
+
+/// What the writers of the parts share.
+struct Context<'a> {
+    kernel: &'a Verified,
+    spec: &'a Spec,
+    names: Names,
+    writer: Writer,
+    steps: Vec<Step>,
+    scratch: Vec<Scratch>,
+    error: Option<usize>,
+    /// One line per entry: name and what it does.
+    entries: Vec<(String, String)>,
+}
+
+/// The source of a kernel. Outputs with a row per position come before sums.
+pub fn generate(kernel: &Verified, spec: &Spec, schedule: &Schedule) -> Result<Source, GenerateError> {
+    spec.check(kernel)?;
+    schedule.check(kernel, spec)?;
+    if schedule.segments.is_some() && !spec.planned {
+        return Err(GenerateError::NeedsPlan(kernel.name.clone()));
+    }
+    let mut context = Context {
+        kernel,
+        spec,
+        names: Names::of(kernel),
+        writer: Writer::default(),
+        steps: vec![],
+        scratch: vec![],
+        error: None,
+        entries: vec![],
+    };
+    if let Some(part) = schedule.positions {
+        positions::write(&mut context, part);
+    }
+    if let Some(part) = schedule.segments {
+        segments::write(&mut context, part);
+    }
+    let header = header::kernel(&context, schedule);
+    let body = context.writer.text;
+    let mode = if spec.planned { "planned" } else { "checked" };
+    Ok(Source {
+        name: format!("{}_{}_{mode}", kernel.name, kernel.direction),
+        header,
+        primitives: Primitive::used_by(&body),
+        body,
+        steps: context.steps,
+        scratch: context.scratch,
+        error: context.error,
+    })
+}

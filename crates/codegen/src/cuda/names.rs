@@ -1,0 +1,108 @@
+//! The user's names, made safe for C++ and apart from each other and from ours.
+
+use std::collections::HashSet;
+
+use crate::dtype::{Accumulate, DType, IntType};
+use crate::ir::{InputId, Kernel};
+
+/// Words that C++ or CUDA C keep for themselves, and those that bodies use.
+const RESERVED: &[&str] = &[
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "class", "compl", "concept", "const", "consteval", "constexpr", "constinit", "const_cast", "continue", "co_await",
+    "co_return", "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "main",
+    "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+    "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed", "sizeof", "static",
+    "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try",
+    "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
+    "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize",
+    // Ours.
+    "arrivals", "arrived", "at", "begin", "block", "blocks", "chunk", "column", "count", "error", "first", "lane",
+    "order", "partial", "partials", "piece", "position", "positions", "result", "row", "row_blocks", "segment_start",
+    "block_start", "block_row", "partial_start", "slot", "sum", "tensor", "tile", "total", "u", "work",
+];
+
+/// Names of one source.
+pub(super) struct Names {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+impl Names {
+    pub fn of(kernel: &Kernel) -> Names {
+        let mut taken = HashSet::new();
+        Names {
+            inputs: kernel.inputs.iter().map(|input| unique(&mut taken, &input.name, input.count as usize)).collect(),
+            outputs: kernel.outputs.iter().map(|output| unique(&mut taken, &output.name, output.tensors())).collect(),
+        }
+    }
+
+    pub fn input(&self, kernel: &Kernel, input: InputId, element: u32) -> String {
+        numbered(&self.inputs[input.index()], kernel.inputs[input.index()].count as usize, element)
+    }
+
+    pub fn output(&self, kernel: &Kernel, output: usize, tensor: u32) -> String {
+        numbered(&self.outputs[output], kernel.outputs[output].tensors(), tensor)
+    }
+}
+
+/// The user's name where C++ and the rest of the body leave it free, else that and an underscore.
+fn unique(taken: &mut HashSet<String>, name: &str, count: usize) -> String {
+    let mut safe = name.replace("__", "_");
+    if reserved_prefix(&safe) {
+        safe = format!("user_{safe}");
+    }
+    loop {
+        let family = family(&safe, count);
+        if family.iter().all(|name| !RESERVED.contains(&name.as_str()) && !numbered_local(name) && !taken.contains(name)) {
+            taken.extend(family);
+            return safe;
+        }
+        safe = if safe.ends_with('_') { format!("{safe}x") } else { format!("{safe}_") };
+    }
+}
+
+/// Every identifier that a body makes of a name.
+fn family(name: &str, count: usize) -> Vec<String> {
+    let tensors = (0..count).map(|element| numbered(name, count, element as u32));
+    let family = tensors.flat_map(|tensor| [format!("{tensor}_stride"), format!("{tensor}_row"), format!("{tensor}_at"), tensor]);
+    family.chain([name.to_owned()]).collect()
+}
+
+/// `rl_…` is ours, `_X…` the compiler's.
+fn reserved_prefix(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with("rl_") || name.starts_with('_')
+}
+
+/// `v3` and `rows0` are values and row numbers of a body.
+fn numbered_local(name: &str) -> bool {
+    let digits = name.strip_prefix("rows").or_else(|| name.strip_prefix('v')).or_else(|| name.strip_prefix('r'));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
+}
+
+fn numbered(name: &str, count: usize, element: u32) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name}{element}") }
+}
+
+pub(super) fn float(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F16 => "rl_f16",
+        DType::Bf16 => "rl_bf16",
+    }
+}
+
+pub(super) fn int(int: IntType) -> &'static str {
+    match int {
+        IntType::U8 => "rl_u8",
+        IntType::I32 => "rl_i32",
+        IntType::I64 => "rl_i64",
+    }
+}
+
+pub(super) fn accumulator(accumulate: Accumulate) -> &'static str {
+    match accumulate {
+        Accumulate::F32 => "float",
+        Accumulate::F64 => "double",
+    }
+}

@@ -1,0 +1,50 @@
+//! Lines with indentation.
+
+use std::fmt::Display;
+
+#[derive(Default)]
+pub(super) struct Writer {
+    pub text: String,
+    depth: usize,
+}
+
+impl Writer {
+    pub fn line(&mut self, line: impl Display) {
+        let line = line.to_string();
+        if !line.is_empty() {
+            self.text.extend(std::iter::repeat_n("    ", self.depth));
+            self.text += &line;
+        }
+        self.text.push('\n');
+    }
+
+    /// `head {`, the lines of `inside`, `}`.
+    pub fn block(&mut self, head: impl Display, inside: impl FnOnce(&mut Writer)) {
+        self.open(head);
+        inside(self);
+        self.close();
+    }
+
+    pub fn open(&mut self, head: impl Display) {
+        self.line(format!("{head} {{"));
+        self.depth += 1;
+    }
+
+    pub fn close(&mut self) {
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    /// An entry: one parameter a line.
+    pub fn entry(&mut self, threads: u32, name: &str, params: &[String], inside: impl FnOnce(&mut Writer)) {
+        self.line("");
+        self.line(format!("RL_ENTRY({threads}) {name}("));
+        self.depth += 1;
+        for (at, param) in params.iter().enumerate() {
+            let end = if at + 1 == params.len() { ") {" } else { "," };
+            self.line(format!("{param}{end}"));
+        }
+        inside(self);
+        self.close();
+    }
+}

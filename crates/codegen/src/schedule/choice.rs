@@ -1,0 +1,194 @@
+//! Which schedules are legal, which is the default, and the space between.
+
+use super::{PositionsKind, PositionsSchedule, Schedule, SegmentsKind, SegmentsSchedule};
+use crate::ir::{Kernel, Op, OutputKind, Verified};
+use crate::spec::{Access, SClass, Spec};
+
+pub(super) const MAX_COLUMNS: u32 = 8;
+pub(super) const MAX_UNROLL: u32 = 16;
+
+/// Rows from which there are enough of them to fill a GPU one block each.
+const MANY_ROWS: u64 = 1024;
+
+/// Why a schedule is not legal for a kernel and a Spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleFault {
+    /// A part that the kernel has no output for, or none where it has.
+    #[error("{kernel} {needs} a schedule for {part}")]
+    Part {
+        /// Kernel.
+        kernel: String,
+        /// `needs`, or `has no use for`.
+        needs: &'static str,
+        /// Which part.
+        part: &'static str,
+    },
+    /// A field with a value that no schedule may take.
+    #[error("{field} = {value} is not legal: {why}")]
+    Field {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// Outside of the declared tile.
+    #[error("{kernel} declares a tile that leaves out {schedule}")]
+    Tile {
+        /// Kernel.
+        kernel: String,
+        /// The schedule.
+        schedule: String,
+    },
+}
+
+pub(super) fn threads_are_legal(threads: u32) -> bool {
+    threads.is_multiple_of(32) && (32..=1024).contains(&threads)
+}
+
+fn field(field: &'static str, value: impl ToString, why: &'static str) -> ScheduleFault {
+    ScheduleFault::Field { field, value: value.to_string(), why }
+}
+
+/// Whether the kernel has outputs with a row per position, and sums over positions.
+pub(crate) fn parts(kernel: &Kernel) -> (bool, bool) {
+    let is_rows = |kind: &OutputKind| matches!(kind, OutputKind::Rows(_));
+    let positions = kernel.outputs.iter().any(|output| is_rows(&output.kind));
+    let segments = kernel.outputs.iter().any(|output| !is_rows(&output.kind));
+    (positions, segments)
+}
+
+/// Most columns that one access of every tensor with sums over positions covers.
+fn widest_columns(kernel: &Kernel, spec: &Spec) -> u32 {
+    crate::cuda::segment_lanes(kernel, spec).min(MAX_COLUMNS)
+}
+
+/// Whether some value is a sum through several row expressions.
+fn adds_tables(kernel: &Kernel) -> bool {
+    kernel.nodes.iter().any(|node| matches!(node.op, Op::Add { .. }) && matches!(node.shape, crate::ir::Shape::Table(_)))
+}
+
+impl Schedule {
+    /// Whether this schedule may run the kernel.
+    pub fn check(&self, kernel: &Verified, spec: &Spec) -> Result<(), ScheduleFault> {
+        let (positions, segments) = parts(kernel);
+        let part = |needed: bool, given: bool, part| match (needed, given) {
+            (true, false) => Err(ScheduleFault::Part { kernel: kernel.name.clone(), needs: "needs", part }),
+            (false, true) => Err(ScheduleFault::Part { kernel: kernel.name.clone(), needs: "has no use for", part }),
+            (true, true) | (false, false) => Ok(()),
+        };
+        part(positions, self.positions.is_some(), "outputs with a row per position")?;
+        part(segments, self.segments.is_some(), "sums over positions")?;
+        if let Some(part) = self.positions
+            && !threads_are_legal(part.threads)
+        {
+            return Err(field("threads", part.threads, "it is no multiple of 32 up to 1024"));
+        }
+        if let Some(part) = self.segments {
+            part.check(kernel, spec)?;
+        }
+        let tile = kernel.tile();
+        let inside = self.positions.is_none_or(|part| tile.allows_positions(&part))
+            && self.segments.is_none_or(|part| tile.allows_segments(&part));
+        if inside {
+            return Ok(());
+        }
+        Err(ScheduleFault::Tile { kernel: kernel.name.clone(), schedule: self.to_string() })
+    }
+
+    /// What runs when nothing was tuned: the first legal schedule of the space, which
+    /// begins with the measured rules. `None` when the declared tile leaves none for this Spec.
+    pub fn default_for(kernel: &Verified, spec: &Spec) -> Option<Schedule> {
+        Schedule::space(kernel, spec).into_iter().find(|schedule| schedule.check(kernel, spec).is_ok())
+    }
+
+    /// Every candidate that the declared tile allows, in a fixed order, legal or not.
+    ///
+    /// Outputs per position and sums over positions run in launches of their own, so
+    /// each part is varied beside the first legal one of the other.
+    pub fn space(kernel: &Verified, spec: &Spec) -> Vec<Schedule> {
+        let (has_positions, has_segments) = parts(kernel);
+        let tile = kernel.tile();
+        let mut positions = if has_positions { positions_space(kernel) } else { vec![] };
+        positions.retain(|part| tile.allows_positions(part));
+        let mut segments = if has_segments { segments_space(kernel, spec) } else { vec![] };
+        segments.retain(|part| tile.allows_segments(part));
+        let one_positions = positions.first().copied();
+        let one_segments = segments.iter().find(|part| part.check(kernel, spec).is_ok()).copied();
+        let first = positions.into_iter().map(|part| Schedule { positions: Some(part), segments: one_segments });
+        let second = segments.into_iter().map(|part| Schedule { positions: one_positions, segments: Some(part) });
+        let mut seen = std::collections::HashSet::new();
+        first.chain(second).filter(|schedule| seen.insert(*schedule)).collect()
+    }
+}
+
+impl SegmentsSchedule {
+    fn check(&self, kernel: &Verified, spec: &Spec) -> Result<(), ScheduleFault> {
+        if !threads_are_legal(self.threads) {
+            return Err(field("threads", self.threads, "it is no multiple of 32 up to 1024"));
+        }
+        if !self.unroll.is_power_of_two() || self.unroll > MAX_UNROLL {
+            return Err(field("unroll", self.unroll, "it is no power of two up to 16"));
+        }
+        if !self.columns.is_power_of_two() || self.columns > widest_columns(kernel, spec) {
+            return Err(field("columns", self.columns, "one access of some tensor covers fewer"));
+        }
+        let alone = match self.kind {
+            SegmentsKind::Rows => true,
+            SegmentsKind::Blocks | SegmentsKind::TwoPass => !adds_tables(kernel),
+        };
+        if !alone {
+            return Err(field("kind", self.kind.name(), "a table is read through several row expressions"));
+        }
+        Ok(())
+    }
+}
+
+fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, measured: &[T]) -> Vec<T> {
+    match kernel.tile().values(field) {
+        Some(values) => values.iter().filter_map(|value| value.parse().ok()).collect(),
+        None => measured.to_vec(),
+    }
+}
+
+/// First what was measured fastest: 128 threads a position, streaming stores.
+fn positions_space(kernel: &Kernel) -> Vec<PositionsSchedule> {
+    let mut space = Vec::new();
+    for kind in PositionsKind::ALL {
+        for &threads in &words(kernel, "threads", &[128, 64, 96, 192, 256]) {
+            for &streaming in &words(kernel, "streaming", &[true, false]) {
+                space.push(PositionsSchedule { kind, threads, streaming });
+            }
+        }
+    }
+    space
+}
+
+/// First what was measured fastest: 96 threads of one widest access, 8 in flight; row by
+/// row where rows are many or short.
+fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
+    let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
+    let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
+    let kinds = if row_by_row {
+        [SegmentsKind::Rows, SegmentsKind::Blocks, SegmentsKind::TwoPass]
+    } else {
+        [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
+    };
+    let mut space = Vec::new();
+    for kind in kinds {
+        for &threads in &words(kernel, "threads", &[96, 64, 128, 192]) {
+            for &columns in &words(kernel, "columns", &[8, 4, 2, 1]) {
+                for &unroll in &words(kernel, "unroll", &[8, 4, 16]) {
+                    space.push(SegmentsSchedule { kind, threads, columns, unroll });
+                }
+            }
+        }
+    }
+    space
+}
+
+/// Bytes of one access of a tensor, as columns.
+pub(crate) fn lanes(access: Access, element_bytes: u32) -> u32 {
+    access.vector_bytes / element_bytes
+}
