@@ -22,6 +22,8 @@ mod element;
 mod emulation;
 mod engine;
 mod error;
+#[doc(hidden)]
+pub mod generated;
 mod launch;
 pub mod oracle;
 mod plan;
