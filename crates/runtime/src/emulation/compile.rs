@@ -23,7 +23,7 @@ const OPTIONS: [&str; 11] = [
 ];
 
 /// The compiler's command.
-fn compiler() -> String {
+pub(super) fn compiler() -> String {
     std::env::var("CXX")
         .ok()
         .filter(|command| !command.is_empty())
