@@ -194,8 +194,9 @@ impl Primitive {
 
     /// What a body needs, and what that needs in turn, in the order of the list.
     pub fn used_by(body: &str) -> Vec<Primitive> {
-        let words: std::collections::HashSet<&str> =
-            body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+        let words: std::collections::HashSet<&str> = body
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .collect();
         let mut used = [false; Primitive::ALL.len()];
         // Backwards: whatever a primitive needs stands before it.
         for primitive in Primitive::ALL.into_iter().rev() {
@@ -209,7 +210,10 @@ impl Primitive {
                 }
             }
         }
-        Primitive::ALL.into_iter().filter(|&primitive| used[primitive as usize]).collect()
+        Primitive::ALL
+            .into_iter()
+            .filter(|&primitive| used[primitive as usize])
+            .collect()
     }
 }
 
@@ -222,7 +226,10 @@ mod tests {
         for (place, primitive) in Primitive::ALL.into_iter().enumerate() {
             assert_eq!(primitive as usize, place);
             for need in primitive.definition().needs {
-                assert!(*need < primitive, "{primitive:?} needs {need:?}, which comes later");
+                assert!(
+                    *need < primitive,
+                    "{primitive:?} needs {need:?}, which comes later"
+                );
             }
         }
     }
@@ -268,7 +275,9 @@ mod tests {
             ]
         );
         let round = Primitive::used_by("rl_f16 stored = rl_round<rl_f16>(sum); double sum;");
-        assert!(round.contains(&Primitive::RoundF16FromF64) && round.contains(&Primitive::RoundOdd));
+        assert!(
+            round.contains(&Primitive::RoundF16FromF64) && round.contains(&Primitive::RoundOdd)
+        );
         assert!(!round.contains(&Primitive::RoundBf16));
         let round = Primitive::used_by("rl_bf16 stored = rl_round<rl_bf16>(sum); float sum;");
         assert!(!round.contains(&Primitive::RoundOdd));

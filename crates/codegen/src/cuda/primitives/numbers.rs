@@ -40,19 +40,28 @@ pub(super) static WIDEN_F32: Definition = Definition {
     host: WIDEN_F32_TEXT,
 };
 
-const WIDEN_BF16_TEXT: &str =
-    "RL_INLINE float rl_widen(rl_bf16 value) { return rl_float(static_cast<rl_u32>(value.bits) << 16); }\n";
+const WIDEN_BF16_TEXT: &str = "RL_INLINE float rl_widen(rl_bf16 value) { return rl_float(static_cast<rl_u32>(value.bits) << 16); }\n";
 
 pub(super) static WIDEN_BF16: Definition = Definition {
     words: &["rl_widen", "rl_bf16"],
-    needs: &[Primitive::Integers, Primitive::Bf16, Primitive::Inline, Primitive::Float],
+    needs: &[
+        Primitive::Integers,
+        Primitive::Bf16,
+        Primitive::Inline,
+        Primitive::Float,
+    ],
     device: WIDEN_BF16_TEXT,
     host: WIDEN_BF16_TEXT,
 };
 
 pub(super) static WIDEN_F16: Definition = Definition {
     words: &["rl_widen", "rl_f16"],
-    needs: &[Primitive::Integers, Primitive::F16, Primitive::Inline, Primitive::Float],
+    needs: &[
+        Primitive::Integers,
+        Primitive::F16,
+        Primitive::Inline,
+        Primitive::Float,
+    ],
     device: "\
 RL_INLINE float rl_widen(rl_f16 value) {
     float wide;
@@ -73,8 +82,12 @@ RL_INLINE float rl_widen(rl_f16 value) {
 
 const TO_TEXT: &str = "template <typename T> struct rl_to {};\n";
 
-pub(super) static TO: Definition =
-    Definition { words: &["rl_to"], needs: &[], device: TO_TEXT, host: TO_TEXT };
+pub(super) static TO: Definition = Definition {
+    words: &["rl_to"],
+    needs: &[],
+    device: TO_TEXT,
+    host: TO_TEXT,
+};
 
 const ROUND_ODD_TEXT: &str = "\
 RL_INLINE float rl_round_odd(double value) {
@@ -129,7 +142,13 @@ RL_INLINE rl_bf16 rl_round_to(rl_to<rl_bf16>, float value) {
 
 pub(super) static ROUND_BF16: Definition = Definition {
     words: &["rl_round", "rl_bf16"],
-    needs: &[Primitive::Integers, Primitive::Bf16, Primitive::Inline, Primitive::Bits, Primitive::To],
+    needs: &[
+        Primitive::Integers,
+        Primitive::Bf16,
+        Primitive::Inline,
+        Primitive::Bits,
+        Primitive::To,
+    ],
     device: ROUND_BF16_TEXT,
     host: ROUND_BF16_TEXT,
 };
@@ -140,7 +159,13 @@ RL_INLINE rl_bf16 rl_round_to(rl_to<rl_bf16> to, double value) { return rl_round
 
 pub(super) static ROUND_BF16_FROM_F64: Definition = Definition {
     words: &["rl_round", "rl_bf16", "double"],
-    needs: &[Primitive::Bf16, Primitive::Inline, Primitive::To, Primitive::RoundOdd, Primitive::RoundBf16],
+    needs: &[
+        Primitive::Bf16,
+        Primitive::Inline,
+        Primitive::To,
+        Primitive::RoundOdd,
+        Primitive::RoundBf16,
+    ],
     device: ROUND_BF16_FROM_F64_TEXT,
     host: ROUND_BF16_FROM_F64_TEXT,
 };
@@ -162,7 +187,7 @@ RL_INLINE rl_f16 rl_round_to(rl_to<rl_f16>, float value) {
     return {static_cast<rl_u16>(value == value ? bits : 0x7E00)};
 }
 ",
-    // From 65520 on: infinity. Below 2^-14 the sum with 0.5 has the spacing of f16's
+    // From 2^16 on: infinity. Below 2^-14 the sum with 0.5 has the spacing of f16's
     // subnormals, and is rounded as it should be.
     host: "\
 RL_INLINE rl_f16 rl_round_to(rl_to<rl_f16>, float value) {
@@ -170,7 +195,7 @@ RL_INLINE rl_f16 rl_round_to(rl_to<rl_f16>, float value) {
     rl_u32 magnitude = rl_bits(value) & 0x7FFFFFFF;
     rl_u32 bits = (magnitude - (112u << 23) + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
     if (magnitude < 0x38800000) bits = rl_bits(rl_float(magnitude) + 0.5f) - 0x3F000000;
-    if (magnitude >= 0x477FF000) bits = 0x7C00;
+    if (magnitude >= 0x47800000) bits = 0x7C00;
     return {static_cast<rl_u16>(value == value ? sign | bits : 0x7E00)};
 }
 ",
@@ -182,7 +207,13 @@ RL_INLINE rl_f16 rl_round_to(rl_to<rl_f16> to, double value) { return rl_round_t
 
 pub(super) static ROUND_F16_FROM_F64: Definition = Definition {
     words: &["rl_round", "rl_f16", "double"],
-    needs: &[Primitive::F16, Primitive::Inline, Primitive::To, Primitive::RoundOdd, Primitive::RoundF16],
+    needs: &[
+        Primitive::F16,
+        Primitive::Inline,
+        Primitive::To,
+        Primitive::RoundOdd,
+        Primitive::RoundF16,
+    ],
     device: ROUND_F16_FROM_F64_TEXT,
     host: ROUND_F16_FROM_F64_TEXT,
 };

@@ -95,4 +95,3 @@ fn line(source: &Source, word: &str) -> u32 {
     let above = text.split(word).next().expect("the word is there");
     1 + above.matches('\n').count() as u32
 }
-
