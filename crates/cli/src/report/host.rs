@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use rowloom::codegen::DType;
+use rowloom_codegen::DType;
 
 /// Elements of one type.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rowloom::codegen::ir::{Direction, FloatType, InputKind, OutputKind};
-use rowloom::codegen::{DType, Verified};
+use rowloom_codegen::ir::{Direction, FloatType, InputKind, OutputKind};
+use rowloom_codegen::{DType, Verified};
 use rowloom_op_adaln::layout::MODALITIES;
 use rowloom_op_adaln::random::{self, Normals};
 use rowloom_op_adaln::{Indices, Layout};
@@ -86,7 +86,7 @@ impl Case {
     }
 
     /// The value of a size in row counts.
-    pub fn rows(&self, extent: rowloom::codegen::ir::Extent) -> usize {
+    pub fn rows(&self, extent: rowloom_codegen::ir::Extent) -> usize {
         extent.value(&self.counts).unwrap_or(1) as usize
     }
 

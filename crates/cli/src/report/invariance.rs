@@ -5,8 +5,8 @@
 //! are [`super::table_gradient`]'s.
 
 use rand::seq::{SliceRandom, index};
-use rowloom::codegen::Verified;
-use rowloom::codegen::ir::OutputKind;
+use rowloom_codegen::Verified;
+use rowloom_codegen::ir::OutputKind;
 use rowloom_op_adaln::random;
 
 use crate::error::Result;
