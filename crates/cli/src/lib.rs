@@ -1,1 +1,92 @@
-//! x
+//! The rowloom command.
+//!
+//! A crate of kernels of your own has the same command over them:
+//!
+//! ```ignore
+//! use my_kernels as _;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     rowloom_cli::main()
+//! }
+//! ```
+//!
+//! Exit codes: 0, 1 when what was asked failed, 2 when it made no sense. An
+//! error is one sentence on standard error.
+
+mod emit;
+mod error;
+mod kernels;
+mod list;
+mod output;
+mod report;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use error::{Error, Result};
+
+const EXAMPLES: &str = "Examples:
+  rowloom list
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9 --backward --format ir
+  rowloom report adaln_row_gather --quick --out report.json";
+
+/// Declare a row gather once; read its CUDA C and measure it.
+#[derive(Debug, Parser)]
+#[command(name = "rowloom", version, after_help = EXAMPLES)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    List(list::Args),
+    #[command(after_help = emit::EXAMPLES)]
+    Emit(emit::Args),
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Args),
+}
+
+/// The command over every kernel that the program links.
+pub fn main() -> ExitCode {
+    let Err(error) = run() else { return ExitCode::SUCCESS };
+    match &error {
+        Error::Closed => {}
+        Error::Usage(message) | Error::Failed(message) => {
+            // Nobody may be there to read it; the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+        }
+    }
+    error.exit_code()
+}
+
+fn run() -> Result<()> {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
+    match args.command {
+        Command::List(args) => list::run(&args),
+        Command::Emit(args) => emit::run(&args),
+        Command::Report(args) => report::run(&args),
+    }
+}
+
+/// What the parser has to say: help on standard output, or one sentence.
+fn refuse(error: &clap::Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(error.to_string().as_bytes()),
+        _ => {
+            let text = error.to_string();
+            // Details and usage follow after an empty line; a list of arguments before it.
+            let said = text.split("\n\n").next().unwrap_or(&text);
+            let said = said.strip_prefix("error: ").unwrap_or(said);
+            let sentence = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            Err(Error::usage(format!("{sentence}; see `rowloom --help`")))
+        }
+    }
+}

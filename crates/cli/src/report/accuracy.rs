@@ -21,20 +21,20 @@ const COLUMNS: u64 = 512;
 /// How far one implementation is from exact, at one S.
 #[derive(Clone, Debug, Default)]
 pub struct Accuracy {
-    forward: Error2,
-    gradients: Vec<(String, Error2)>,
+    forward: Distance,
+    gradients: Vec<(String, Distance)>,
     sums: u64,
     correctly_rounded: u64,
 }
 
 /// Largest error and largest reference.
 #[derive(Clone, Copy, Debug, Default)]
-struct Error2 {
+struct Distance {
     error: f64,
     reference: f64,
 }
 
-impl Error2 {
+impl Distance {
     fn add(&mut self, number: f64, exact: Exact) {
         // The low part matters where the stored type is nearly as wide as f64's.
         let error = ((number - exact.hi) - exact.lo).abs();
@@ -132,7 +132,7 @@ impl Accuracy {
     fn add(&mut self, kernel: &Verified, number: usize, place: Place<'_>, exact: &[Exact], width: usize) {
         let output = &kernel.outputs[number];
         let is_sum = matches!(output.kind, OutputKind::Table { .. });
-        let mut errors = Error2::default();
+        let mut errors = Distance::default();
         for (row, exact) in exact.chunks_exact(width).enumerate() {
             let at = row * place.tensor.columns + place.first as usize;
             for (column, &exact) in exact.iter().enumerate() {
@@ -150,12 +150,12 @@ impl Accuracy {
             Some(_) | None => &mut self.forward,
         };
         let worse = if errors.error.is_nan() || total.error.is_nan() { f64::NAN } else { total.error.max(errors.error) };
-        *total = Error2 { error: worse, reference: total.reference.max(errors.reference) };
+        *total = Distance { error: worse, reference: total.reference.max(errors.reference) };
     }
 
-    fn gradient(&mut self, input: &str) -> &mut Error2 {
+    fn gradient(&mut self, input: &str) -> &mut Distance {
         let at = self.gradients.iter().position(|(name, _)| name == input).unwrap_or_else(|| {
-            self.gradients.push((input.to_owned(), Error2::default()));
+            self.gradients.push((input.to_owned(), Distance::default()));
             self.gradients.len() - 1
         });
         &mut self.gradients[at].1

@@ -35,9 +35,18 @@ impl Elements {
     /// `count` times +0.0.
     pub fn zeros(dtype: DType, count: usize) -> Elements {
         match dtype {
-            DType::F32 => Elements::F32(vec![0.0; count]),
-            DType::F16 => Elements::F16(vec![f16::ZERO; count]),
-            DType::Bf16 => Elements::Bf16(vec![bf16::ZERO; count]),
+            DType::F32 => Elements::F32(bytemuck::zeroed_vec(count)),
+            DType::F16 => Elements::F16(bytemuck::zeroed_vec(count)),
+            DType::Bf16 => Elements::Bf16(bytemuck::zeroed_vec(count)),
+        }
+    }
+
+    /// `count` ones.
+    pub fn ones(dtype: DType, count: usize) -> Elements {
+        match dtype {
+            DType::F32 => Elements::F32(vec![1.0; count]),
+            DType::F16 => Elements::F16(vec![f16::ONE; count]),
+            DType::Bf16 => Elements::Bf16(vec![bf16::ONE; count]),
         }
     }
 

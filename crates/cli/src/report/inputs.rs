@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rowloom_codegen::ir::{Direction, FloatType, InputKind, OutputKind};
+use rowloom_codegen::ir::{Direction, Extent, FloatType, InputKind, OutputKind};
 use rowloom_codegen::{DType, Verified};
 use rowloom_op_adaln::layout::MODALITIES;
 use rowloom_op_adaln::random::{self, Normals};
@@ -85,8 +85,18 @@ impl Case {
         Batch { positions, hidden, inputs: inputs.collect() }
     }
 
+    /// Both directions.
+    pub fn kernels(&self) -> [&Verified; 2] {
+        [&self.forward, &self.backward]
+    }
+
+    /// Row counts by their names.
+    pub fn named_counts<'k>(&self, kernel: &'k Verified) -> Vec<(&'k str, u64)> {
+        kernel.counts.iter().map(String::as_str).zip(self.counts.iter().copied()).collect()
+    }
+
     /// The value of a size in row counts.
-    pub fn rows(&self, extent: rowloom_codegen::ir::Extent) -> usize {
+    pub fn rows(&self, extent: Extent) -> usize {
         extent.value(&self.counts).unwrap_or(1) as usize
     }
 

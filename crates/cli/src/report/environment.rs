@@ -1,0 +1,66 @@
+//! What ran the report.
+
+use std::path::Path;
+use std::process::Command;
+
+use rowloom_runtime::Device;
+
+use super::schema::{Ceiling, Environment, Keyed};
+
+/// Libraries whose versions the published file names.
+const LIBRARIES: [&str; 9] = [
+    "torch",
+    "triton",
+    "diffusers",
+    "vllm",
+    "flashinfer-python",
+    "sglang",
+    "liger-kernel",
+    "transformer_engine",
+    "megatron-core",
+];
+
+/// The environment of a report on this device.
+pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) -> Environment {
+    let arch = device.arch().filter(|_| device.name().starts_with("cuda"));
+    let on_cpu = arch.is_none();
+    Environment {
+        gpu: arch.map(|_| device.product()),
+        capability: arch.map(|arch| [arch.0 / 10, arch.0 % 10]),
+        torch: None,
+        cuda: None,
+        python: None,
+        tf32: false,
+        libraries: LIBRARIES.into_iter().map(|library| (library, None)).collect(),
+        megatron_source_commit: None,
+        mode_environment: Keyed(vec![("plain".to_owned(), Keyed(Vec::new()))]),
+        driver: None,
+        nvrtc: None,
+        device: device.name(),
+        cpu: on_cpu.then(cpu).flatten(),
+        threads: on_cpu.then(rayon::current_num_threads),
+        layout,
+        ceilings,
+    }
+}
+
+/// The processor's name, where the system tells.
+fn cpu() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Commit of rowloom's source and whether tracked files differ from it, where
+/// the source is there and git can tell.
+pub fn commit() -> (Option<String>, Option<bool>) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(source).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "HEAD"]);
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).map(|changes| !changes.is_empty());
+    (commit, dirty)
+}
