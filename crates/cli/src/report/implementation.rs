@@ -20,7 +20,7 @@ pub trait Implementation {
     fn load<'a>(&'a self, direction: Direction, batch: &'a Batch) -> Result<Box<dyn Loaded + 'a>>;
 
     /// Times of both directions at `positions` positions.
-    fn latency(&self, case: &Case, positions: u64, clock: &Clock) -> Result<Latency>;
+    fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency>;
 
     /// The outputs of one call.
     fn evaluate(&self, direction: Direction, batch: &Batch) -> Result<Outputs> {

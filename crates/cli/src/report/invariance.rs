@@ -60,10 +60,10 @@ fn differing(
     let slices = measurement.slices(batch);
     for (number, columns) in slices.iter().enumerate() {
         let whole = measurement.case.batch(kernel, batch, seed, columns.clone());
-        let full = measurement.implementation.evaluate(kernel, &whole)?;
+        let full = measurement.implementation.evaluate(kernel.direction, &whole)?;
         for (sub_batch, differ) in sub_batches.iter().zip(&mut differ) {
             let call = whole.select(kernel, &sub_batch.positions);
-            let sub = measurement.implementation.evaluate(kernel, &call)?;
+            let sub = measurement.implementation.evaluate(kernel.direction, &call)?;
             *differ |= sub_batch.differs(kernel, &sub, &full);
             if number + 1 == slices.len() {
                 measurement.progress.inc(1);

@@ -204,7 +204,7 @@ fn clone_tables(stream: &Stream, kernel: &Verified, inputs: &[Vec<AnyView<'_>>])
     let clone = |view: &AnyView<'_>| {
         let mut copy = AnyTensor::uninit(stream, view.element_type(), view.row_count(), view.column_count())?;
         copy.view_mut().copy_from(stream, *view)?;
-        Ok(copy)
+        Ok::<_, rowloom_runtime::Error>(copy)
     };
     let of_input = |(number, views): (usize, &Vec<AnyView<'_>>)| {
         if is_table(kernel.inputs[number].kind) { views.iter().map(clone).collect() } else { Ok(Vec::new()) }

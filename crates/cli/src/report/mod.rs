@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rowloom_codegen::ir::{Direction, Order};
+use rowloom_codegen::ir::Order;
 use rowloom_codegen::{Accumulate, DType, IntType, Spec, Wants};
 use rowloom_op_adaln::{Layout, random};
 use rowloom_runtime::{Declaration, Device, Registered};
@@ -35,7 +35,13 @@ use inputs::Case;
 use latency::Clock;
 use protocol::Protocol;
 use published::Published;
-use schema::{AccuracyLatency, BatchInvariance, Keyed, Measured, Outcome, Record, Report, Results};
+use schema::{AccuracyLatency, BatchInvariance, Measured, Outcome, Record, Report, Results};
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "Examples:
+  rowloom report adaln_row_gather --quick --out report.json
+  rowloom report adaln_row_gather --device cuda:0 --out report.json
+  rowloom report adaln_row_gather --layout t2va-15s --positions 4097,32768 --out report.json";
 
 /// Measures batch invariance, accuracy and speed, as published.
 #[derive(Debug, clap::Args)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use rowloom_codegen::ir::{Direction, InputKind};
+use rowloom_codegen::ir::{Direction, InputKind, OutputKind};
 use rowloom_codegen::{Schedule, Verified};
 use rowloom_runtime::{
     AnyTensor, AnyView, AnyViewMut, Call, Device, ElementType, RowPlan, RowShape, Stream, Term, Tiling,
-    Workspace, allocate_outputs, run,
+    allocate_outputs, run, spec,
 };
 
 use crate::error::{Error, Result};
@@ -70,10 +70,12 @@ impl Implementation for Rowloom {
         let inputs = Inputs::place(&self.stream, batch)?;
         let counts = self.named_counts(kernel);
         let outputs = allocate_outputs(&self.stream, kernel, &inputs.views()?, &counts, None).map_err(Error::failed)?;
-        Ok(Box::new(Placed { kernel, stream: &self.stream, inputs, outputs }))
+        let mut placed = Placed { kernel, stream: &self.stream, inputs, outputs, schedules: Vec::new() };
+        placed.schedules = placed.legal_schedules()?;
+        Ok(Box::new(placed))
     }
 
-    fn latency(&self, case: &Case, positions: u64, clock: &Clock) -> Result<Latency> {
+    fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
         super::latency::ours(&self.stream, (&self.forward, &self.backward), case, positions, clock)
     }
 }
@@ -111,19 +113,13 @@ impl<'b> Inputs<'b> {
 
 /// Views of a batch in the program's own memory.
 pub fn host_views(batch: &Batch) -> Result<Vec<Vec<AnyView<'_>>>> {
-    let view = |tensor: &'_ HostTensor| -> std::result::Result<AnyView<'_>, rowloom_runtime::Error> {
-        let (rows, columns) = (tensor.rows as u64, tensor.columns as u64);
-        with_elements!(&*tensor.elements, values => AnyView::from_slice(values, rows, columns))
-    };
-    let mut views = Vec::new();
-    for tensors in &batch.inputs {
-        let mut of_input = Vec::new();
-        for tensor in tensors {
-            of_input.push(view(tensor).map_err(Error::failed)?);
-        }
-        views.push(of_input);
-    }
-    Ok(views)
+    let views = batch.inputs.iter().map(|tensors| tensors.iter().map(host_view).collect());
+    views.collect::<std::result::Result<_, _>>().map_err(Error::failed)
+}
+
+fn host_view(tensor: &HostTensor) -> std::result::Result<AnyView<'_>, rowloom_runtime::Error> {
+    let (rows, columns) = (tensor.rows as u64, tensor.columns as u64);
+    with_elements!(&*tensor.elements, values => AnyView::from_slice(values, rows, columns))
 }
 
 /// Views of tensors, as a call takes them.
@@ -141,6 +137,20 @@ struct Placed<'a> {
     stream: &'a Stream,
     inputs: Inputs<'a>,
     outputs: Vec<Vec<AnyTensor>>,
+    /// All legal ones; none on a CPU.
+    schedules: Vec<Schedule>,
+}
+
+impl Placed<'_> {
+    fn legal_schedules(&mut self) -> Result<Vec<Schedule>> {
+        let Some(arch) = self.stream.device().arch() else { return Ok(Vec::new()) };
+        let sums = self.kernel.outputs.iter().any(|output| matches!(output.kind, OutputKind::Table { .. }));
+        let inputs = self.inputs.views()?;
+        let spec = spec(self.kernel, &inputs, &views_mut(&mut self.outputs), sums, arch).map_err(Error::failed)?;
+        let mut schedules = Schedule::space(self.kernel, &spec);
+        schedules.retain(|schedule| schedule.check(self.kernel, &spec).is_ok());
+        Ok(schedules)
+    }
 }
 
 impl Loaded for Placed<'_> {
@@ -155,7 +165,7 @@ impl Loaded for Placed<'_> {
                 let (columns, threads) = TILINGS[number];
                 (Stream::cpu(Tiling::new(columns, threads)), None)
             }
-            Some(number) => (self.stream.clone(), self.legal().into_iter().nth(number)),
+            Some(number) => (self.stream.clone(), self.schedules.get(number).copied()),
         };
         let inputs = self.inputs.views()?;
         let mut outputs = views_mut(&mut self.outputs);
@@ -166,13 +176,7 @@ impl Loaded for Placed<'_> {
     }
 
     fn schedules(&self) -> usize {
-        if self.stream.device() == Device::cpu() { TILINGS.len() } else { self.legal().len() }
-    }
-}
-
-impl Placed<'_> {
-    fn legal(&self) -> Vec<Schedule> {
-        Vec::new()
+        if self.stream.device() == Device::cpu() { TILINGS.len() } else { self.schedules.len() }
     }
 }
 
@@ -212,9 +216,4 @@ pub fn plans(stream: &Stream, kernel: &Verified, case: &Case, inputs: &[Vec<AnyV
         RowPlan::build(stream, &shape, &indices)
     };
     kernel.rows.iter().map(plan).collect::<std::result::Result<_, _>>().map_err(Error::failed)
-}
-
-/// A workspace of this stream.
-pub fn workspace(stream: &Stream) -> Workspace {
-    Workspace::new(stream)
 }

@@ -64,7 +64,7 @@ impl Implementation for StandIn {
         }))
     }
 
-    fn latency(&self, case: &Case, positions: u64, clock: &Clock) -> Result<Latency> {
+    fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
         super::latency::stand_in(self, case, positions, clock)
     }
 }

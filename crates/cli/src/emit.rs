@@ -1,0 +1,145 @@
+//! `rowloom emit`: what rowloom generates for one specialisation.
+
+use std::path::PathBuf;
+
+use rowloom_codegen::cuda::{PlanShape, Source, Target, Term, plan};
+use rowloom_codegen::ir::InputKind;
+use rowloom_codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified, Wants, generate};
+
+use crate::error::{Error, Result};
+use crate::kernels::{self, RowCount};
+use crate::output::Output;
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "Examples:
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9 --checked
+  rowloom emit adaln_row_gather --dtype bf16 --rows 4096 --backward
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9 --plan
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9 --format cubin --out gather.cubin";
+
+/// Prints the code generated for one specialisation.
+///
+/// Row counts, H and types are constants in the text; the number of positions
+/// only chooses between few, some and many. Without --checked the text takes a
+/// plan, made by the source that --plan prints.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Kernel, by its name in `rowloom list`.
+    kernel: String,
+    /// Element type of the tensors: f32, f16 or bf16.
+    #[arg(long)]
+    dtype: DType,
+    /// Row counts: one number for all, or NAME=NUMBER for each.
+    #[arg(long, value_delimiter = ',', required = true)]
+    rows: Vec<RowCount>,
+    /// S, positions of a call.
+    #[arg(long, default_value_t = 32768, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    positions: u64,
+    /// Integer type of the indices: u8, i32 or i64.
+    #[arg(long, default_value = "i64")]
+    index: IntType,
+    /// H, columns of a chunk.
+    #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
+    hidden: u64,
+    /// The derived backward.
+    #[arg(long)]
+    backward: bool,
+    /// The kernel that checks its indices itself.
+    #[arg(long)]
+    checked: bool,
+    /// The source that builds a plan: of the first row expression, or of the one with this number.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "0",
+        conflicts_with = "checked"
+    )]
+    plan: Option<usize>,
+    /// GPU architecture.
+    #[arg(long, default_value = "sm_90")]
+    arch: Arch,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t = Format::Cuda)]
+    format: Format,
+    /// File to write instead of standard output.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// What can be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// CUDA C.
+    Cuda,
+    /// The kernel in rowloom's own text form.
+    Ir,
+    /// NVIDIA's assembly, compiled by NVRTC.
+    Ptx,
+    /// Machine code, compiled by NVRTC.
+    Cubin,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<()> {
+    let declaration = (kernels::find(&args.kernel)?.declaration)();
+    let forward = declaration.forward();
+    let backward = args.backward.then(|| declaration.backward(&Wants::all(forward)));
+    let kernel = backward.as_deref().unwrap_or(forward);
+    let counts = kernels::counts(kernel, &args.rows)?;
+    let mut spec = Spec::contiguous(kernel, args.dtype, args.index, &counts, args.hidden);
+    spec.s_class = SClass::of(args.positions, kernel.order.block);
+    spec.planned = !args.checked;
+    spec.arch = args.arch;
+    spec.check(kernel).map_err(Error::usage)?;
+
+    let output = Output::open(args.out.as_deref())?;
+    if args.format == Format::Cubin && output.is_terminal() {
+        return Err(Error::usage("a cubin is no text; add --out FILE"));
+    }
+    if args.format == Format::Ir {
+        return output.write(kernel.to_string().as_bytes());
+    }
+    let source = match args.plan {
+        Some(number) => plan(&plan_shape(kernel, &spec, number)?),
+        None => {
+            let schedule = Schedule::default_for(kernel, &spec).ok_or_else(|| {
+                Error::usage(format!("the tile that {} declares leaves no schedule for these sizes", kernel.name))
+            })?;
+            generate(kernel, &spec, &schedule).map_err(Error::usage)?
+        }
+    };
+    match args.format {
+        Format::Cuda | Format::Ir => output.write(source.text(Target::Device).as_bytes()),
+        Format::Ptx => output.write(&compile(&source, args.arch, false)?),
+        Format::Cubin => output.write(&compile(&source, args.arch, true)?),
+    }
+}
+
+/// What the plan of a row expression is made of.
+fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape> {
+    let row = kernel.rows.get(number).ok_or_else(|| {
+        let count = kernel.rows.len();
+        Error::usage(format!("{} has {count} row expressions; --plan takes a number below {count}", kernel.name))
+    })?;
+    let terms = row.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
+        InputKind::Index { ty, bound, pad } => {
+            Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad })
+        }
+        InputKind::Rows(_) | InputKind::Table { .. } => None,
+    });
+    Ok(PlanShape {
+        terms: terms.collect(),
+        offset: row.offset,
+        rows: spec.extent(row.rows),
+        block: kernel.order.block,
+    })
+}
+
+/// The source as NVRTC compiles it.
+fn compile(source: &Source, arch: Arch, cubin: bool) -> Result<Vec<u8>> {
+    let _ = (source, arch, cubin);
+    Err(Error::failed("no NVRTC"))
+}
