@@ -86,7 +86,9 @@ enum Format {
 pub fn run(args: &Args) -> Result<()> {
     let declaration = (kernels::find(&args.kernel)?.declaration)();
     let forward = declaration.forward();
-    let backward = args.backward.then(|| declaration.backward(&Wants::all(forward)));
+    let backward = args
+        .backward
+        .then(|| declaration.backward(&Wants::all(forward)));
     let kernel = backward.as_deref().unwrap_or(forward);
     let counts = kernels::counts(kernel, &args.rows)?;
     let mut spec = Spec::contiguous(kernel, args.dtype, args.index, &counts, args.hidden);
@@ -106,7 +108,10 @@ pub fn run(args: &Args) -> Result<()> {
         Some(number) => plan(&plan_shape(kernel, &spec, number)?),
         None => {
             let schedule = Schedule::default_for(kernel, &spec).ok_or_else(|| {
-                Error::usage(format!("the tile that {} declares leaves no schedule for these sizes", kernel.name))
+                Error::usage(format!(
+                    "the tile that {} declares leaves no schedule for these sizes",
+                    kernel.name
+                ))
             })?;
             generate(kernel, &spec, &schedule).map_err(Error::usage)?
         }
@@ -122,14 +127,23 @@ pub fn run(args: &Args) -> Result<()> {
 fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape> {
     let row = kernel.rows.get(number).ok_or_else(|| {
         let count = kernel.rows.len();
-        Error::usage(format!("{} has {count} row expressions; --plan takes a number below {count}", kernel.name))
+        Error::usage(format!(
+            "{} has {count} row expressions; --plan takes a number below {count}",
+            kernel.name
+        ))
     })?;
-    let terms = row.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
-        InputKind::Index { ty, bound, pad } => {
-            Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad })
-        }
-        InputKind::Rows(_) | InputKind::Table { .. } => None,
-    });
+    let terms =
+        row.terms
+            .iter()
+            .filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
+                InputKind::Index { ty, bound, pad } => Some(Term {
+                    ty: spec.int(ty),
+                    factor,
+                    bound: spec.extent(bound),
+                    pad,
+                }),
+                InputKind::Rows(_) | InputKind::Table { .. } => None,
+            });
     Ok(PlanShape {
         terms: terms.collect(),
         offset: row.offset,

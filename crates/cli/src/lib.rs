@@ -53,7 +53,9 @@ enum Command {
 
 /// The command over every kernel that the program links.
 pub fn main() -> ExitCode {
-    let Err(error) = run() else { return ExitCode::SUCCESS };
+    let Err(error) = run() else {
+        return ExitCode::SUCCESS;
+    };
     match &error {
         Error::Closed => {}
         Error::Usage(message) | Error::Failed(message) => {
@@ -79,7 +81,12 @@ fn run() -> Result<()> {
 /// What the parser has to say: help on standard output, or one sentence.
 fn refuse(error: &clap::Error) -> Result<()> {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(error.to_string().as_bytes()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::print(error.to_string().as_bytes())
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => Err(
+            Error::usage("no command was given; write `rowloom list`, or see `rowloom --help`"),
+        ),
         _ => {
             let text = error.to_string();
             // Details and usage follow after an empty line; a list of arguments before it.

@@ -20,13 +20,16 @@ impl Output {
     /// The output of this path, standard output if there is none. Fails at once,
     /// before any work, when nothing could be written there.
     pub fn open(path: Option<&Path>) -> Result<Output> {
-        let Some(path) = path else { return Ok(Output::Stdout) };
+        let Some(path) = path else {
+            return Ok(Output::Stdout);
+        };
         // Renaming replaces a link; its target is meant.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => {
-                Err(Error::failed(format!("cannot write {}: it is a folder; name a file in it", path.display())))
-            }
+            Ok(metadata) if metadata.is_dir() => Err(Error::failed(format!(
+                "cannot write {}: it is a folder; name a file in it",
+                path.display()
+            ))),
             Ok(metadata) if !metadata.is_file() => Ok(Output::Through(path)),
             Ok(_) | Err(_) => {
                 // Not kept until the end: an interrupted run must leave nothing behind.
@@ -50,8 +53,10 @@ impl Output {
             }
             Output::File(path) => {
                 let mut file = temporary(path)?;
-                file.write_all(bytes).map_err(|error| Error::file("write", path, &error))?;
-                file.persist(path).map_err(|error| Error::file("write", path, &error.error))?;
+                file.write_all(bytes)
+                    .map_err(|error| Error::file("write", path, &error))?;
+                file.persist(path)
+                    .map_err(|error| Error::file("write", path, &error.error))?;
                 Ok(())
             }
         }
@@ -74,22 +79,37 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
     }
     builder.tempfile_in(folder).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::NotFound => "there is no such folder; make it or choose another --out".to_owned(),
+            ErrorKind::NotFound => {
+                "there is no such folder; make it or choose another --out".to_owned()
+            }
             _ => format!("{}; choose another --out", crate::error::plain(&error)),
         };
-        Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
+        Error::failed(format!(
+            "cannot write {} into {}: {advice}",
+            name(path),
+            folder.display()
+        ))
     })
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Writes to standard output; a reader that has left is no failure.
 pub fn print(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Error::Closed,
-        _ => Error::failed(format!("cannot write to standard output: {}", crate::error::plain(&error))),
-    })
+    stdout
+        .write_all(bytes)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Error::Closed,
+            _ => Error::failed(format!(
+                "cannot write to standard output: {}",
+                crate::error::plain(&error)
+            )),
+        })
 }

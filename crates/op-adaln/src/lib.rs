@@ -5,8 +5,10 @@
 //! Sizes: S packed positions, T timesteps, R = 3·T table rows, H columns of a
 //! chunk.
 
+mod kernels;
 pub mod layout;
 pub mod oracle;
 pub mod random;
 
+pub use kernels::{adaln_row_gather, row_gather, row_scatter_sum};
 pub use layout::{Indices, Layout};

@@ -7,7 +7,8 @@
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::{Direction, InputKind};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, Device, ElementType, RowPlan, Stream, Workspace, allocate_outputs, run,
+    AnyTensor, AnyView, Call, Device, ElementType, RowPlan, Stream, Workspace, allocate_outputs,
+    run,
 };
 use serde_json::Value;
 
@@ -94,7 +95,8 @@ struct Direct<'a> {
 
 impl Direct<'_> {
     fn outputs(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
-        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None).map_err(Error::failed)
+        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None)
+            .map_err(Error::failed)
     }
 
     fn run_into(
@@ -104,7 +106,13 @@ impl Direct<'_> {
         plans: Option<&[&RowPlan]>,
         workspace: Option<&mut Workspace>,
     ) -> Result<()> {
-        let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
+        let call = Call {
+            inputs,
+            outputs: &mut views_mut(outputs),
+            plans,
+            schedule: None,
+            workspace,
+        };
         run(self.stream, self.kernel, call).map_err(Error::failed)
     }
 
@@ -124,14 +132,26 @@ pub fn ours(
     positions: u64,
     clock: &Clock<'_>,
 ) -> Result<Latency> {
-    let direct = |kernel| Direct { stream, kernel, counts: case.named_counts(kernel) };
+    let direct = |kernel| Direct {
+        stream,
+        kernel,
+        counts: case.named_counts(kernel),
+    };
     let (forward, backward) = (direct(kernels.0), direct(kernels.1));
     let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden);
     let placed = Inputs::place(stream, &batch)?;
     let inputs = placed.views()?;
     let mut latency = Latency {
         fwd_us: clock.median(stream, || forward.run(&inputs).map(drop))?,
-        plan_us: clock.median(stream, || plans(stream, backward.kernel, case, &indices_first(&inputs, &backward, &forward)).map(drop))?,
+        plan_us: clock.median(stream, || {
+            plans(
+                stream,
+                backward.kernel,
+                case,
+                &indices_first(&inputs, &backward, &forward),
+            )
+            .map(drop)
+        })?,
         ..Latency::default()
     };
     let mut outputs = forward.outputs(&inputs)?;
@@ -139,7 +159,12 @@ pub fn ours(
     let forward_plans: Vec<&RowPlan> = forward_plans.iter().collect();
     let mut scratch = Workspace::new(stream);
     latency.fwd_planned_us = clock.median(stream, || {
-        forward.run_into(&inputs, &mut outputs, Some(&forward_plans), Some(&mut scratch))
+        forward.run_into(
+            &inputs,
+            &mut outputs,
+            Some(&forward_plans),
+            Some(&mut scratch),
+        )
     })?;
 
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
@@ -163,7 +188,9 @@ pub fn ours(
         let copies = clone_tables(stream, forward.kernel, &inputs)?;
         let mut outputs = forward.run(&with_tables(forward.kernel, &inputs, &copies))?;
         ones.fill(stream, &mut outputs)?;
-        backward.run(&backward_inputs(&backward, &forward, &inputs, &outputs)).map(drop)
+        backward
+            .run(&backward_inputs(&backward, &forward, &inputs, &outputs))
+            .map(drop)
     })?;
     Ok(latency)
 }
@@ -180,10 +207,19 @@ fn backward_inputs<'v>(
         if let Some(input) = forward.kernel.input(name) {
             return inputs[input.index()].clone();
         }
-        let output = forward.kernel.outputs.iter().position(|output| name.strip_prefix("d_") == Some(&output.name));
+        let output = forward
+            .kernel
+            .outputs
+            .iter()
+            .position(|output| name.strip_prefix("d_") == Some(&output.name));
         output.map_or_else(Vec::new, |output| gradients[output].clone())
     };
-    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
+    backward
+        .kernel
+        .inputs
+        .iter()
+        .map(|input| find(&input.name))
+        .collect()
 }
 
 /// The backward's indices in the backward's order; nothing for its other inputs.
@@ -192,24 +228,52 @@ fn indices_first<'v>(
     backward: &Direct<'_>,
     forward: &Direct<'_>,
 ) -> Vec<Vec<AnyView<'v>>> {
-    let find = |name: &str| forward.kernel.input(name).map_or_else(Vec::new, |input| inputs[input.index()].clone());
-    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
+    let find = |name: &str| {
+        forward
+            .kernel
+            .input(name)
+            .map_or_else(Vec::new, |input| inputs[input.index()].clone())
+    };
+    backward
+        .kernel
+        .inputs
+        .iter()
+        .map(|input| find(&input.name))
+        .collect()
 }
 
 fn is_table(kind: InputKind) -> bool {
     matches!(kind, InputKind::Table { .. })
 }
 
-fn clone_tables(stream: &Stream, kernel: &Verified, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
+fn clone_tables(
+    stream: &Stream,
+    kernel: &Verified,
+    inputs: &[Vec<AnyView<'_>>],
+) -> Result<Vec<Vec<AnyTensor>>> {
     let clone = |view: &AnyView<'_>| {
-        let mut copy = AnyTensor::uninit(stream, view.element_type(), view.row_count(), view.column_count())?;
+        let mut copy = AnyTensor::uninit(
+            stream,
+            view.element_type(),
+            view.row_count(),
+            view.column_count(),
+        )?;
         copy.view_mut().copy_from(stream, *view)?;
         Ok::<_, rowloom_runtime::Error>(copy)
     };
     let of_input = |(number, views): (usize, &Vec<AnyView<'_>>)| {
-        if is_table(kernel.inputs[number].kind) { views.iter().map(clone).collect() } else { Ok(Vec::new()) }
+        if is_table(kernel.inputs[number].kind) {
+            views.iter().map(clone).collect()
+        } else {
+            Ok(Vec::new())
+        }
     };
-    inputs.iter().enumerate().map(of_input).collect::<std::result::Result<_, _>>().map_err(Error::failed)
+    inputs
+        .iter()
+        .enumerate()
+        .map(of_input)
+        .collect::<std::result::Result<_, _>>()
+        .map_err(Error::failed)
 }
 
 fn with_tables<'v>(
@@ -240,42 +304,71 @@ impl Ones {
             let ones = Elements::ones(dtype, columns as usize);
             super::host::with_elements!(&ones, values => AnyTensor::from_slice(stream, values, 1, columns))
         };
-        let rows = outputs.iter().map(|tensors| tensors.iter().map(row).collect());
-        Ok(Ones(rows.collect::<std::result::Result<_, _>>().map_err(Error::failed)?))
+        let rows = outputs
+            .iter()
+            .map(|tensors| tensors.iter().map(row).collect());
+        Ok(Ones(
+            rows.collect::<std::result::Result<_, _>>()
+                .map_err(Error::failed)?,
+        ))
     }
 
     fn fill(&self, stream: &Stream, tensors: &mut [Vec<AnyTensor>]) -> Result<()> {
         for (ones, tensor) in self.0.iter().flatten().zip(tensors.iter_mut().flatten()) {
             let rows = tensor.rows();
             let source = ones.view().expanded(rows).map_err(Error::failed)?;
-            tensor.view_mut().copy_from(stream, source).map_err(Error::failed)?;
+            tensor
+                .view_mut()
+                .copy_from(stream, source)
+                .map_err(Error::failed)?;
         }
         Ok(())
     }
 }
 
 /// Times of the framework path on the CPU.
-pub fn stand_in(implementation: &dyn Implementation, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
+pub fn stand_in(
+    implementation: &dyn Implementation,
+    case: &Case,
+    positions: u64,
+    clock: &Clock<'_>,
+) -> Result<Latency> {
     let stream = Device::cpu().stream().map_err(Error::failed)?;
     let batch = case.batch(&case.forward, positions, clock.seed, 0..case.hidden);
     let forward = |batch: &Batch| implementation.evaluate(Direction::Forward, batch);
     let fwd_us = clock.median(&stream, || forward(&batch).map(drop))?;
     let gradients = cotangents(case, &batch);
-    let bwd_us =
-        clock.median(&stream, || implementation.evaluate(Direction::Backward, &gradients).map(drop))?;
+    let bwd_us = clock.median(&stream, || {
+        implementation
+            .evaluate(Direction::Backward, &gradients)
+            .map(drop)
+    })?;
     drop(gradients);
     let fwd_bwd_us = clock.median(&stream, || {
         let mut cloned = batch.clone();
         for (input, tensors) in case.forward.inputs.iter().zip(&mut cloned.inputs) {
             for tensor in tensors.iter_mut().filter(|_| is_table(input.kind)) {
-                *tensor = HostTensor::new(tensor.rows, tensor.columns, Elements::clone(&tensor.elements));
+                *tensor = HostTensor::new(
+                    tensor.rows,
+                    tensor.columns,
+                    Elements::clone(&tensor.elements),
+                );
             }
         }
         drop(forward(&cloned)?);
-        implementation.evaluate(Direction::Backward, &cotangents(case, &batch)).map(drop)
+        implementation
+            .evaluate(Direction::Backward, &cotangents(case, &batch))
+            .map(drop)
     })?;
     clock.progress.inc(STEPS - 3);
-    Ok(Latency { fwd_us, bwd_us, fwd_bwd_us, schedule: Value::Null, source_hash: Value::Null, ..Latency::default() })
+    Ok(Latency {
+        fwd_us,
+        bwd_us,
+        fwd_bwd_us,
+        schedule: Value::Null,
+        source_hash: Value::Null,
+        ..Latency::default()
+    })
 }
 
 /// The backward's inputs: the forward's indices, and ones.
@@ -285,14 +378,26 @@ fn cotangents(case: &Case, batch: &Batch) -> Batch {
             return batch.inputs[input.index()].clone();
         }
         let filled = |ty, rows: usize, columns: usize| {
-            let fill = |_| HostTensor::new(rows, columns, Elements::ones(case.float(ty), rows * columns));
+            let fill = |_| {
+                HostTensor::new(
+                    rows,
+                    columns,
+                    Elements::ones(case.float(ty), rows * columns),
+                )
+            };
             (0..input.count).map(fill).collect()
         };
         match input.kind {
             InputKind::Rows(ty) => filled(ty, batch.positions, batch.hidden),
-            InputKind::Table { ty, rows, chunks } => filled(ty, case.rows(rows), chunks as usize * batch.hidden),
+            InputKind::Table { ty, rows, chunks } => {
+                filled(ty, case.rows(rows), chunks as usize * batch.hidden)
+            }
             InputKind::Index { .. } => Vec::new(),
         }
     });
-    Batch { positions: batch.positions, hidden: batch.hidden, inputs: inputs.collect() }
+    Batch {
+        positions: batch.positions,
+        hidden: batch.hidden,
+        inputs: inputs.collect(),
+    }
 }

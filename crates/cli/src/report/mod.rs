@@ -92,7 +92,8 @@ pub struct Measurement<'m> {
 impl Measurement<'_> {
     /// H in slices small enough for `positions` positions.
     fn slices(&self, positions: u64) -> Vec<Range<u64>> {
-        self.case.slices(columns_at_once(self.case, self.sliced, positions))
+        self.case
+            .slices(columns_at_once(self.case, self.sliced, positions))
     }
 }
 
@@ -116,7 +117,15 @@ pub fn run(args: &Args) -> Result<()> {
     let output = Output::open(Some(&args.out))?;
     let published = Published::of(kernel.name);
     let protocol = protocol(args, &device);
-    let report = measure(kernel, declaration, &case, &device, &protocol, args, published.as_ref())?;
+    let report = measure(
+        kernel,
+        declaration,
+        &case,
+        &device,
+        &protocol,
+        args,
+        published.as_ref(),
+    )?;
     let report = serde_json::to_value(&report).map_err(Error::failed)?;
     let mut text = serde_json::to_string_pretty(&report).map_err(Error::failed)?;
     text.push('\n');
@@ -153,7 +162,11 @@ fn protocol(args: &Args, device: &Device) -> Protocol {
             (false, _) => vec![4097, 32768],
         };
     }
-    if args.quick { Protocol::quick(positions) } else { Protocol::published(positions) }
+    if args.quick {
+        Protocol::quick(positions)
+    } else {
+        Protocol::published(positions)
+    }
 }
 
 fn measure(
@@ -175,9 +188,17 @@ fn measure(
     let measurements: Vec<Measurement<'_>> = implementations
         .iter()
         .filter_map(|implementation| implementation.as_ref().ok())
-        .map(|implementation| Measurement { case, implementation: &**implementation, sliced, progress: &bar })
+        .map(|implementation| Measurement {
+            case,
+            implementation: &**implementation,
+            sliced,
+            progress: &bar,
+        })
         .collect();
-    let steps: u64 = measurements.iter().map(|measurement| steps(measurement, protocol)).sum();
+    let steps: u64 = measurements
+        .iter()
+        .map(|measurement| steps(measurement, protocol))
+        .sum();
     bar.set_length(steps);
 
     let mut invariances = Vec::new();
@@ -200,8 +221,12 @@ fn measure(
             seed: protocol.layout_seed,
             progress: &bar,
         };
-        for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
-            let latency = measurement.implementation.latency(case, positions, &clock)?;
+        for ((measurement, accuracy), sizes) in
+            measurements.iter().zip(accuracies).zip(&mut by_size)
+        {
+            let latency = measurement
+                .implementation
+                .latency(case, positions, &clock)?;
             sizes.push((
                 positions,
                 AccuracyLatency {
@@ -223,32 +248,44 @@ fn measure(
     }
     bar.finish_and_clear();
 
-    let mut measured = measurements.iter().zip(invariances.into_iter().zip(by_size)).map(
-        |(measurement, (batch_invariance, sizes))| {
+    let mut measured = measurements
+        .iter()
+        .zip(invariances.into_iter().zip(by_size))
+        .map(|(measurement, (batch_invariance, sizes))| {
             Outcome::Measured(Box::new(Measured {
                 source: measurement.implementation.source(),
                 has_backward: true,
                 batch_invariance,
                 accuracy_latency: sizes.into_iter().collect(),
             }))
-        },
-    );
-    let outcomes = NAMES.into_iter().zip(&implementations).filter_map(|(name, implementation)| {
-        let outcome = match implementation {
-            Ok(_) => measured.next()?,
-            Err(reason) => Outcome::Unavailable { unavailable: reason.clone() },
-        };
-        Some((name, outcome))
-    });
+        });
+    let outcomes = NAMES
+        .into_iter()
+        .zip(&implementations)
+        .filter_map(|(name, implementation)| {
+            let outcome = match implementation {
+                Ok(_) => measured.next()?,
+                Err(reason) => Outcome::Unavailable {
+                    unavailable: reason.clone(),
+                },
+            };
+            Some((name, outcome))
+        });
     let (rowloom_commit, tracked_tree_dirty) = environment::commit();
     Ok(Report {
-        kind: published.and_then(|published| published.text("kind")).unwrap_or_else(|| "rowloom_report".to_owned()),
+        kind: published
+            .and_then(|published| published.text("kind"))
+            .unwrap_or_else(|| "rowloom_report".to_owned()),
         rfc: published.and_then(|published| published.text("rfc")),
         op: kernel.name.to_owned(),
         rl_kernel_commit: None,
         rowloom_commit,
         tracked_tree_dirty,
-        environment: environment::environment(device, case.layout.to_string(), ceilings.into_iter().collect()),
+        environment: environment::environment(
+            device,
+            case.layout.to_string(),
+            ceilings.into_iter().collect(),
+        ),
         quick: args.quick,
         protocol: Record {
             dtype: case.dtype.to_string(),
@@ -256,10 +293,16 @@ fn measure(
             rows: case.named_counts(&case.forward).into_iter().collect(),
             index: IntType::I64.to_string(),
             generator: random::GENERATOR.to_owned(),
-            columns_at_once: columns_at_once(case, sliced, protocol.full_batch.max(protocol.largest())),
+            columns_at_once: columns_at_once(
+                case,
+                sliced,
+                protocol.full_batch.max(protocol.largest()),
+            ),
             protocol: protocol.clone(),
         },
-        results: Results { plain: outcomes.collect() },
+        results: Results {
+            plain: outcomes.collect(),
+        },
     })
 }
 
@@ -273,18 +316,33 @@ fn implementations(
     device: &Device,
 ) -> Result<Vec<std::result::Result<Box<dyn Implementation>, String>>> {
     let ours = |name, accumulate: Accumulate| -> Result<Box<dyn Implementation>> {
-        let order = Order { accumulate, ..declaration.forward().order };
+        let order = Order {
+            accumulate,
+            ..declaration.forward().order
+        };
         let ordered = declaration.with_order(order).map_err(Error::failed)?;
-        let kernels = (ordered.forward().clone().into(), ordered.backward(&Wants::all(ordered.forward())));
+        let kernels = (
+            ordered.forward().clone().into(),
+            ordered.backward(&Wants::all(ordered.forward())),
+        );
         let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
-        Ok(Box::new(ours::Rowloom::new(name, source, kernels, case, device)?))
+        Ok(Box::new(ours::Rowloom::new(
+            name, source, kernels, case, device,
+        )?))
     };
-    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu" {
+    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu"
+    {
         Ok(Box::new(stand_in::StandIn::new(case)))
     } else {
-        Err(format!("the framework path is not written for {device} yet"))
+        Err(format!(
+            "the framework path is not written for {device} yet"
+        ))
     };
-    Ok(vec![Ok(ours(NAMES[0], Accumulate::F32)?), Ok(ours(NAMES[1], Accumulate::F64)?), framework])
+    Ok(vec![
+        Ok(ours(NAMES[0], Accumulate::F32)?),
+        Ok(ours(NAMES[1], Accumulate::F64)?),
+        framework,
+    ])
 }
 
 /// Steps of the progress bar for one implementation.
@@ -302,7 +360,10 @@ fn invariance(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Batc
     let batch_size_sweep = invariance::sweep(measurement, protocol)?;
     let params_repeatable = table_gradient::repeatable(measurement, protocol)?;
     let table_gradient = table_gradient::table_gradient(measurement, protocol)?;
-    let batch_invariant = all_rows.0.iter().all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
+    let batch_invariant = all_rows
+        .0
+        .iter()
+        .all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
         && full_vs_sub_batches.fwd_differ + full_vs_sub_batches.rowgrad_differ == 0
         && batch_size_sweep.differ == 0
         && params_repeatable

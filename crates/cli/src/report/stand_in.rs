@@ -52,7 +52,10 @@ impl Implementation for StandIn {
     }
 
     fn source(&self) -> String {
-        format!("op by op on the CPU: a gather per chunk, a scatter-add in {} in position order", self.dtype)
+        format!(
+            "op by op on the CPU: a gather per chunk, a scatter-add in {} in position order",
+            self.dtype
+        )
     }
 
     fn load<'a>(&'a self, direction: Direction, batch: &'a Batch) -> Result<Box<dyn Loaded + 'a>> {
@@ -79,29 +82,44 @@ struct Interpreter<'a> {
 
 impl Loaded for Interpreter<'_> {
     fn run(&mut self, _schedule: Option<usize>) -> Result<Outputs> {
-        let rows: Vec<Vec<u64>> =
-            (0..self.kernel.rows.len()).map(|row| self.batch.rows(self.kernel, row)).collect();
+        let rows: Vec<Vec<u64>> = (0..self.kernel.rows.len())
+            .map(|row| self.batch.rows(self.kernel, row))
+            .collect();
         let mut values: Vec<HostTensor> = Vec::with_capacity(self.kernel.nodes.len());
         for node in &self.kernel.nodes {
             let value = match node.op {
-                Op::Read { input, element } => self.batch.inputs[input.index()][element as usize].clone(),
-                Op::Gather { table, chunk, row } => {
-                    gather(&self.batch.inputs[table.index()][0], chunk as usize, self.batch.hidden, &rows[row.index()])
+                Op::Read { input, element } => {
+                    self.batch.inputs[input.index()][element as usize].clone()
                 }
+                Op::Gather { table, chunk, row } => gather(
+                    &self.batch.inputs[table.index()][0],
+                    chunk as usize,
+                    self.batch.hidden,
+                    &rows[row.index()],
+                ),
                 Op::Cast { value } => values[value.index()].clone(),
                 Op::Add { left, right } => add(&values[left.index()], &values[right.index()])?,
-                Op::SegmentSum { value, row } => {
-                    scatter_add(&values[value.index()], &rows[row.index()], self.rows(node.shape))
-                }
+                Op::SegmentSum { value, row } => scatter_add(
+                    &values[value.index()],
+                    &rows[row.index()],
+                    self.rows(node.shape),
+                ),
                 Op::Zero => self.zeros(self.rows(node.shape)),
             };
             values.push(value);
         }
         let outputs = self.kernel.outputs.iter().map(|output| match output.kind {
-            OutputKind::Rows(ty) => output.values.iter().map(|value| self.stored(&values, *value, ty)).collect(),
+            OutputKind::Rows(ty) => output
+                .values
+                .iter()
+                .map(|value| self.stored(&values, *value, ty))
+                .collect(),
             OutputKind::Table { ty, .. } => {
-                let chunks: Vec<HostTensor> =
-                    output.values.iter().map(|value| self.stored(&values, *value, ty)).collect();
+                let chunks: Vec<HostTensor> = output
+                    .values
+                    .iter()
+                    .map(|value| self.stored(&values, *value, ty))
+                    .collect();
                 vec![side_by_side(&chunks)]
             }
         });
@@ -122,7 +140,11 @@ impl Interpreter<'_> {
     }
 
     fn zeros(&self, rows: usize) -> HostTensor {
-        HostTensor::new(rows, self.batch.hidden, Elements::zeros(self.dtype, rows * self.batch.hidden))
+        HostTensor::new(
+            rows,
+            self.batch.hidden,
+            Elements::zeros(self.dtype, rows * self.batch.hidden),
+        )
     }
 
     /// A value in the type of its output.
@@ -158,22 +180,36 @@ macro_rules! map_floats {
 const POSITIONS: usize = 64;
 
 fn gather(table: &HostTensor, chunk: usize, hidden: usize, rows: &[u64]) -> HostTensor {
-    fn pick<E: Pod + Send + Sync>(table: &[E], width: usize, first: usize, hidden: usize, rows: &[u64]) -> Vec<E> {
+    fn pick<E: Pod + Send + Sync>(
+        table: &[E],
+        width: usize,
+        first: usize,
+        hidden: usize,
+        rows: &[u64],
+    ) -> Vec<E> {
         let mut out: Vec<E> = bytemuck::zeroed_vec(rows.len() * hidden);
-        out.par_chunks_mut(POSITIONS * hidden).zip(rows.par_chunks(POSITIONS)).for_each(|(out, rows)| {
-            for (out, &row) in out.chunks_exact_mut(hidden).zip(rows) {
-                out.copy_from_slice(&table[row as usize * width + first..][..hidden]);
-            }
-        });
+        out.par_chunks_mut(POSITIONS * hidden)
+            .zip(rows.par_chunks(POSITIONS))
+            .for_each(|(out, rows)| {
+                for (out, &row) in out.chunks_exact_mut(hidden).zip(rows) {
+                    out.copy_from_slice(&table[row as usize * width + first..][..hidden]);
+                }
+            });
         out
     }
     let first = chunk * hidden;
-    let elements = map_floats!(&*table.elements, values => pick(values, table.columns, first, hidden, rows));
+    let elements =
+        map_floats!(&*table.elements, values => pick(values, table.columns, first, hidden, rows));
     HostTensor::new(rows.len(), hidden, elements)
 }
 
 fn scatter_add(value: &HostTensor, rows: &[u64], table_rows: usize) -> HostTensor {
-    fn sum<E: Pod + AddAssign + Send + Sync>(value: &[E], columns: usize, rows: &[u64], table_rows: usize) -> Vec<E> {
+    fn sum<E: Pod + AddAssign + Send + Sync>(
+        value: &[E],
+        columns: usize,
+        rows: &[u64],
+        table_rows: usize,
+    ) -> Vec<E> {
         // A task owns columns, so that every sum runs over positions in their order.
         let width = columns.div_ceil(rayon::current_num_threads()).max(1);
         let starts: Vec<usize> = (0..columns).step_by(width).collect();
@@ -191,14 +227,17 @@ fn scatter_add(value: &HostTensor, rows: &[u64], table_rows: usize) -> HostTenso
         });
         side_by_side_rows(&tiles.collect::<Vec<_>>(), table_rows)
     }
-    let elements = map_floats!(&*value.elements, values => sum(values, value.columns, rows, table_rows));
+    let elements =
+        map_floats!(&*value.elements, values => sum(values, value.columns, rows, table_rows));
     HostTensor::new(table_rows, value.columns, elements)
 }
 
 fn add(left: &HostTensor, right: &HostTensor) -> Result<HostTensor> {
     fn sum<E: Copy + AddAssign>(left: &[E], right: &[E]) -> Vec<E> {
         let mut sum = left.to_vec();
-        sum.iter_mut().zip(right).for_each(|(sum, right)| *sum += *right);
+        sum.iter_mut()
+            .zip(right)
+            .for_each(|(sum, right)| *sum += *right);
         sum
     }
     let elements = match (&*left.elements, &*right.elements) {
@@ -212,7 +251,9 @@ fn add(left: &HostTensor, right: &HostTensor) -> Result<HostTensor> {
 
 /// Chunks of one table, (rows, H) each, as one tensor.
 fn side_by_side(chunks: &[HostTensor]) -> HostTensor {
-    let [first, rest @ ..] = chunks else { return HostTensor::new(0, 0, Elements::F32(Vec::new())) };
+    let [first, rest @ ..] = chunks else {
+        return HostTensor::new(0, 0, Elements::F32(Vec::new()));
+    };
     let (rows, columns) = (first.rows, first.columns * chunks.len());
     if rest.is_empty() {
         return first.clone();
