@@ -150,6 +150,18 @@ pub enum SpecError {
         /// Most rows.
         limit: u64,
     },
+    /// Rows too long for 32-bit columns.
+    #[error("a row of {name} would have {chunks} × {hidden} columns; the limit is {limit}")]
+    TooWide {
+        /// Table.
+        name: String,
+        /// Its chunks.
+        chunks: u64,
+        /// H.
+        hidden: u64,
+        /// Most columns.
+        limit: u64,
+    },
     /// An access that is no power of two between one element and 16 bytes.
     #[error("{name} cannot be accessed {vector_bytes} bytes at a time")]
     Access {
@@ -162,6 +174,9 @@ pub enum SpecError {
 
 /// Most rows of a table: row numbers are 32 bits, and the last one means "no row".
 pub const MAX_ROWS: u64 = u32::MAX as u64 - 1;
+
+/// Most columns of a row: columns are 32 bits, and a loop over them may step past the end.
+pub const MAX_COLUMNS: u64 = 1 << 31;
 
 impl Spec {
     /// The Spec of contiguous, 16-byte-aligned tensors: what the command's `emit` shows.
@@ -210,7 +225,7 @@ impl Spec {
 
     /// The widest access that H columns of this type allow in aligned, contiguous tensors.
     pub fn widest(&self, ty: FloatType) -> Access {
-        let row_bytes = self.hidden * u64::from(self.float(ty).bytes());
+        let row_bytes = self.hidden.max(1) * u64::from(self.float(ty).bytes());
         let vector_bytes = row_bytes.trailing_zeros().min(Access::MAX_BYTES.trailing_zeros());
         Access { vector_bytes: 1 << vector_bytes }
     }
@@ -265,8 +280,9 @@ impl Spec {
         for (input, access) in kernel.inputs.iter().zip(&self.inputs) {
             let bytes = match input.kind {
                 InputKind::Rows(ty) => self.float(ty).bytes(),
-                InputKind::Table { ty, rows, .. } => {
+                InputKind::Table { ty, rows, chunks } => {
                     self.check_rows(kernel, &input.name, rows)?;
+                    self.check_columns(&input.name, u64::from(chunks))?;
                     self.float(ty).bytes()
                 }
                 InputKind::Index { ty, bound, .. } => {
@@ -278,8 +294,12 @@ impl Spec {
         }
         for (output, access) in kernel.outputs.iter().zip(&self.outputs) {
             let bytes = match output.kind {
-                OutputKind::Rows(ty) => self.float(ty).bytes(),
+                OutputKind::Rows(ty) => {
+                    self.check_columns(&output.name, 1)?;
+                    self.float(ty).bytes()
+                }
                 OutputKind::Table { ty, rows } => {
+                    self.check_columns(&output.name, output.values.len() as u64)?;
                     self.check_rows(kernel, &output.name, rows)?;
                     self.float(ty).bytes()
                 }
@@ -295,6 +315,13 @@ impl Spec {
             return Err(SpecError::TooManyRows { name: name.to_owned(), rows, limit: MAX_ROWS });
         }
         Ok(())
+    }
+
+    fn check_columns(&self, name: &str, chunks: u64) -> Result<(), SpecError> {
+        if chunks.saturating_mul(self.hidden) <= MAX_COLUMNS {
+            return Ok(());
+        }
+        Err(SpecError::TooWide { name: name.to_owned(), chunks, hidden: self.hidden, limit: MAX_COLUMNS })
     }
 
     fn check_extent(&self, kernel: &Kernel, name: &str, extent: Extent) -> Result<u64, SpecError> {

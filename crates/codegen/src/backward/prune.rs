@@ -49,7 +49,12 @@ fn prune_params(mut kernel: Kernel) -> Kernel {
     let mut floats = vec![false; kernel.floats.len()];
     let mut ints = vec![false; kernel.ints.len()];
     let mut counts = vec![false; kernel.counts.len()];
-    visit(&mut kernel, |param| floats[param.index()] = true, |param| ints[param.index()] = true, |count| counts[count.index()] = true);
+    visit(
+        &mut kernel,
+        |param| floats[param.index()] = true,
+        |param| ints[param.index()] = true,
+        |count| counts[count.index()] = true,
+    );
     // The default of a kept parameter is kept; defaults refer to earlier ones.
     for at in (0..floats.len()).rev() {
         if let (true, Some(FloatType::Param(other))) = (floats[at], kernel.floats[at].default) {
@@ -57,7 +62,12 @@ fn prune_params(mut kernel: Kernel) -> Kernel {
         }
     }
     let (float_ids, int_ids, count_ids) = (renumber(&floats), renumber(&ints), renumber(&counts));
-    visit(&mut kernel, |param| param.0 = float_ids[&param.0], |param| param.0 = int_ids[&param.0], |count| count.0 = count_ids[&count.0]);
+    visit(
+        &mut kernel,
+        |param| param.0 = float_ids[&param.0],
+        |param| param.0 = int_ids[&param.0],
+        |count| count.0 = count_ids[&count.0],
+    );
     keep(&mut kernel.floats, &floats);
     keep(&mut kernel.ints, &ints);
     keep(&mut kernel.counts, &counts);

@@ -32,7 +32,10 @@ pub(super) fn kernel(context: &Context<'_>, schedule: &Schedule) -> String {
         format!("access     {} (bytes)", access.join(", ")),
     ];
     if schedule.segments.is_some() {
-        lines.push(format!("order      blocks of {} positions, {} accumulator", kernel.order.block, kernel.order.accumulate));
+        lines.push(format!(
+            "order      blocks of {} positions, {} accumulator",
+            kernel.order.block, kernel.order.accumulate
+        ));
     }
     lines.push(format!("schedule   {schedule}"));
     lines.push(format!("for        {}", spec.arch));

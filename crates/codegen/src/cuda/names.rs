@@ -7,19 +7,134 @@ use crate::ir::{InputId, Kernel};
 
 /// Words that C++ or CUDA C keep for themselves, and those that bodies use.
 const RESERVED: &[&str] = &[
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
-    "class", "compl", "concept", "const", "consteval", "constexpr", "constinit", "const_cast", "continue", "co_await",
-    "co_return", "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "main",
-    "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
-    "protected", "public", "register", "reinterpret_cast", "requires", "return", "short", "signed", "sizeof", "static",
-    "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try",
-    "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
-    "xor", "xor_eq", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "compl",
+    "concept",
+    "const",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "const_cast",
+    "continue",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "main",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
+    "threadIdx",
+    "blockIdx",
+    "blockDim",
+    "gridDim",
+    "warpSize",
     // Ours.
-    "arrivals", "arrived", "at", "begin", "block", "blocks", "chunk", "column", "count", "error", "first", "lane",
-    "order", "partial", "partials", "piece", "position", "positions", "result", "row", "row_blocks", "segment_start",
-    "block_start", "block_row", "partial_start", "slot", "sum", "tensor", "tile", "total", "u", "work",
+    "arrivals",
+    "arrived",
+    "at",
+    "begin",
+    "block",
+    "blocks",
+    "chunk",
+    "column",
+    "count",
+    "error",
+    "first",
+    "lane",
+    "order",
+    "partial",
+    "partials",
+    "piece",
+    "position",
+    "positions",
+    "result",
+    "row",
+    "row_blocks",
+    "segment_start",
+    "block_start",
+    "block_row",
+    "partial_start",
+    "slot",
+    "sum",
+    "tensor",
+    "tile",
+    "total",
+    "u",
+    "work",
 ];
 
 /// Names of one source.
@@ -54,7 +169,10 @@ fn unique(taken: &mut HashSet<String>, name: &str, count: usize) -> String {
     }
     loop {
         let family = family(&safe, count);
-        if family.iter().all(|name| !RESERVED.contains(&name.as_str()) && !numbered_local(name) && !taken.contains(name)) {
+        if family
+            .iter()
+            .all(|name| !RESERVED.contains(&name.as_str()) && !numbered_local(name) && !taken.contains(name))
+        {
             taken.extend(family);
             return safe;
         }
@@ -65,7 +183,8 @@ fn unique(taken: &mut HashSet<String>, name: &str, count: usize) -> String {
 /// Every identifier that a body makes of a name.
 fn family(name: &str, count: usize) -> Vec<String> {
     let tensors = (0..count).map(|element| numbered(name, count, element as u32));
-    let family = tensors.flat_map(|tensor| [format!("{tensor}_stride"), format!("{tensor}_row"), format!("{tensor}_at"), tensor]);
+    let family = tensors
+        .flat_map(|tensor| [format!("{tensor}_stride"), format!("{tensor}_row"), format!("{tensor}_at"), tensor]);
     family.chain([name.to_owned()]).collect()
 }
 
@@ -90,6 +209,20 @@ pub(super) fn float(dtype: DType) -> &'static str {
         DType::F16 => "rl_f16",
         DType::Bf16 => "rl_bf16",
     }
+}
+
+/// The primitive that widens a stored number to f32; f32 needs none.
+pub(super) fn widened(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::F32 => value.to_owned(),
+        DType::F16 => format!("rl_f32_from_f16({value})"),
+        DType::Bf16 => format!("rl_f32_from_bf16({value})"),
+    }
+}
+
+/// The primitive that rounds a number of this type to a stored one.
+pub(super) fn rounded(from: Accumulate, to: DType, value: &str) -> String {
+    format!("rl_{to}_from_{from}({value})")
 }
 
 pub(super) fn int(int: IntType) -> &'static str {

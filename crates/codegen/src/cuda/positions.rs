@@ -36,11 +36,14 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     };
     writer.entry(schedule.threads, &name, &declared, |writer| match schedule.kind {
         PositionsKind::Position => {
-            writer.block("for (rl_u64 position = rl_block(); position < positions; position += rl_blocks())", |writer| {
-                context.write_rows(writer, &rows);
-                let all: Vec<&Target> = targets.iter().collect();
-                context.write_copy(writer, &all, lanes, schedule);
-            });
+            writer.block(
+                "for (rl_u64 position = rl_block(); position < positions; position += rl_blocks())",
+                |writer| {
+                    context.write_rows(writer, &rows);
+                    let all: Vec<&Target> = targets.iter().collect();
+                    context.write_copy(writer, &all, lanes, schedule);
+                },
+            );
         }
         PositionsKind::Output => {
             let head = format!("for (rl_u64 work = rl_block(); work < positions * {tensors}; work += rl_blocks())");
@@ -73,15 +76,21 @@ fn targets(context: &Context<'_>) -> Vec<Target> {
     for (output, declared) in context.kernel.outputs.iter().enumerate() {
         if let OutputKind::Rows(_) = declared.kind {
             let values = declared.values.iter().enumerate();
-            targets.extend(values.map(|(tensor, &value)| Target { output: output as u32, tensor: tensor as u32, value }));
+            targets.extend(values.map(|(tensor, &value)| Target {
+                output: output as u32,
+                tensor: tensor as u32,
+                value,
+            }));
         }
     }
     targets
 }
 
 fn rows_used(context: &Context<'_>, targets: &[Target]) -> Vec<RowId> {
-    let mut rows: Vec<RowId> =
-        targets.iter().flat_map(|target| context.leaves(target.value).into_values().filter_map(|leaf| leaf.row)).collect();
+    let mut rows: Vec<RowId> = targets
+        .iter()
+        .flat_map(|target| context.leaves(target.value).into_values().filter_map(|leaf| leaf.row))
+        .collect();
     rows.sort_unstable();
     rows.dedup();
     rows
@@ -212,7 +221,8 @@ impl Context<'_> {
     /// Computes `targets` at the position, all their columns.
     fn write_copy(&self, writer: &mut super::Writer, targets: &[&Target], lanes: u32, schedule: PositionsSchedule) {
         let hidden = self.spec.hidden;
-        let mut sources: Vec<Leaf> = targets.iter().flat_map(|target| self.leaves(target.value).into_values()).collect();
+        let mut sources: Vec<Leaf> =
+            targets.iter().flat_map(|target| self.leaves(target.value).into_values()).collect();
         sources.sort_unstable_by_key(|leaf| (leaf.input, leaf.tensor(), leaf.row));
         sources.dedup_by_key(|leaf| (leaf.input, leaf.tensor(), leaf.row));
         for leaf in &sources {
@@ -222,7 +232,8 @@ impl Context<'_> {
             writer.line(format!("const {ty}* const {} = {name} + {at} * {name}_stride;", self.source_name(*leaf)));
         }
         for target in targets {
-            let (OutputKind::Rows(ty) | OutputKind::Table { ty, .. }) = self.kernel.outputs[target.output as usize].kind;
+            let (OutputKind::Rows(ty) | OutputKind::Table { ty, .. }) =
+                self.kernel.outputs[target.output as usize].kind;
             let name = self.names.output(self.kernel, target.output as usize, target.tensor);
             let ty = float(self.spec.float(ty));
             writer.line(format!("{ty}* const {name}_row = {name} + position * {name}_stride;"));
@@ -265,7 +276,8 @@ impl Context<'_> {
         let result = format!("{name}_at");
         writer.line(format!("rl_vector<{}, {lanes}> {result};", float(self.spec.float(ty))));
         let expression = self.column_of(target.value, &|leaf| format!("{leaf}.lane[lane]"));
-        writer.line(format!("RL_UNROLL for (int lane = 0; lane < {lanes}; ++lane) {result}.lane[lane] = {expression};"));
+        writer
+            .line(format!("RL_UNROLL for (int lane = 0; lane < {lanes}; ++lane) {result}.lane[lane] = {expression};"));
         result
     }
 

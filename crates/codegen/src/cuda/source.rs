@@ -188,12 +188,7 @@ impl PlanArray {
 
 impl Source {
     /// Floating point as written: no contraction, no flush to zero, IEEE division and square root.
-    pub const OPTIONS: [&'static str; 4] = [
-        "--fmad=false",
-        "--ftz=false",
-        "--prec-div=true",
-        "--prec-sqrt=true",
-    ];
+    pub const OPTIONS: [&'static str; 4] = ["--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
     /// The whole text for NVRTC, or for g++ beneath the emulation's own definitions.
     pub fn text(&self, target: Target) -> String {
@@ -203,7 +198,7 @@ impl Source {
             text += primitive.text(target);
             text.push('\n');
         }
-        text += &self.body;
+        text += self.body.trim_start();
         text
     }
 

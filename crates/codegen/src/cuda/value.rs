@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::names::float;
+use super::names::{self, float};
 use super::{Context, Param};
+use crate::dtype::Accumulate;
 use crate::ir::{InputId, InputKind, NodeId, Op, RowId, ValueType};
 
 /// A tensor read: rows at the position, or a chunk of a table row.
@@ -69,10 +70,14 @@ impl Context<'_> {
             Op::Read { .. } | Op::Gather { .. } => load(value),
             Op::Cast { value: from } => {
                 let inner = self.column_of(from, load);
-                match node.ty {
-                    ValueType::F32 => format!("rl_widen({inner})"),
-                    ValueType::Stored(ty) => format!("rl_round<{}>({inner})", float(self.spec.float(ty))),
-                    ValueType::Accumulator => unreachable!("rows are cast to f32 or to a stored type"),
+                match (self.kernel.node(from).ty, node.ty) {
+                    (ValueType::Stored(ty), ValueType::F32) => names::widened(self.spec.float(ty), &inner),
+                    (ValueType::F32, ValueType::Stored(ty)) => {
+                        names::rounded(Accumulate::F32, self.spec.float(ty), &inner)
+                    }
+                    (ValueType::Stored(_) | ValueType::F32 | ValueType::Accumulator, _) => {
+                        unreachable!("rows are cast to f32 or to a stored type")
+                    }
                 }
             }
             Op::Add { left, right } => {
@@ -89,9 +94,10 @@ impl Context<'_> {
 
     /// Whether some position may have no row under this expression.
     pub fn may_be_padded(&self, row: RowId) -> bool {
-        self.kernel.rows[row.index()].terms.iter().any(|(index, _)| {
-            matches!(self.kernel.inputs[index.index()].kind, InputKind::Index { pad: Some(_), .. })
-        })
+        self.kernel.rows[row.index()]
+            .terms
+            .iter()
+            .any(|(index, _)| matches!(self.kernel.inputs[index.index()].kind, InputKind::Index { pad: Some(_), .. }))
     }
 
     /// The C++ parameter for an argument.
@@ -102,7 +108,7 @@ impl Context<'_> {
                 let name = self.names.input(kernel, input, element);
                 let ty = match kernel.inputs[input.index()].kind {
                     InputKind::Rows(ty) | InputKind::Table { ty, .. } => float(self.spec.float(ty)),
-                    InputKind::Index { ty, .. } => super::names::int(self.spec.int(ty)),
+                    InputKind::Index { ty, .. } => names::int(self.spec.int(ty)),
                 };
                 format!("const {ty}* {name}")
             }

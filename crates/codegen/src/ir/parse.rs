@@ -41,12 +41,17 @@ pub(super) fn kernel(text: &str) -> Result<Kernel, ParseError> {
         let section = section.map_err(fail)?;
         let starts = section == Section::Kernel;
         if starts != last.is_none() || last.is_some_and(|last| section < last) {
-            return Err(fail(format!("`{line}` is out of order; the form is kernel, order, tile, float, int, rows, input, row, nodes, output")));
+            return Err(fail(format!(
+                "`{line}` is out of order; the form is kernel, order, tile, float, int, rows, input, row, nodes, output"
+            )));
         }
         last = Some(section);
     }
     if last < Some(Section::Order) {
-        return Err(ParseError { line: text.lines().count() + 1, message: "expected a kernel and its order".to_owned() });
+        return Err(ParseError {
+            line: text.lines().count() + 1,
+            message: "expected a kernel and its order".to_owned(),
+        });
     }
     Ok(kernel)
 }

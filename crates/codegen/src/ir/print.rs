@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use super::{
-    FloatType, IndexType, Input, InputKind, Kernel, Node, Op, OutputKind, RowExpr, Shape, ValueType,
-};
+use super::{FloatType, IndexType, Input, InputKind, Kernel, Node, Op, OutputKind, RowExpr, Shape, ValueType};
 use crate::ir::Direction;
 use crate::schedule::Tile;
 

@@ -66,7 +66,10 @@ fn widest_columns(kernel: &Kernel, spec: &Spec) -> u32 {
 
 /// Whether some value is a sum through several row expressions.
 fn adds_tables(kernel: &Kernel) -> bool {
-    kernel.nodes.iter().any(|node| matches!(node.op, Op::Add { .. }) && matches!(node.shape, crate::ir::Shape::Table(_)))
+    kernel
+        .nodes
+        .iter()
+        .any(|node| matches!(node.op, Op::Add { .. }) && matches!(node.shape, crate::ir::Shape::Table(_)))
 }
 
 impl Schedule {

@@ -128,22 +128,30 @@ mod tests {
     use super::*;
 
     fn check(fields: &[(&str, &[&str])]) -> Vec<String> {
-        let fields = fields.iter().map(|(name, values)| {
-            ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
-        });
+        let fields = fields
+            .iter()
+            .map(|(name, values)| ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect()));
         let faults = Tile { fields: fields.collect() }.check().err().unwrap_or_default();
         faults.into_iter().map(|fault| fault.message).collect()
     }
 
     #[test]
     fn legal_fields_pass() {
-        assert!(check(&[("kind", &["blocks", "position"]), ("threads", &["96", "1024"]), ("unroll", &["8"])]).is_empty());
+        assert!(
+            check(&[("kind", &["blocks", "position"]), ("threads", &["96", "1024"]), ("unroll", &["8"])]).is_empty()
+        );
     }
 
     #[test]
     fn every_wrong_word_is_named() {
-        assert_eq!(check(&[("thread", &["96"])]), ["`thread` is no part of a schedule; write one of columns, kind, streaming, threads, unroll"]);
-        assert_eq!(check(&[("threads", &["96", "100"])]), ["`100` is no value of `threads`; write a multiple of 32 up to 1024"]);
+        assert_eq!(
+            check(&[("thread", &["96"])]),
+            ["`thread` is no part of a schedule; write one of columns, kind, streaming, threads, unroll"]
+        );
+        assert_eq!(
+            check(&[("threads", &["96", "100"])]),
+            ["`100` is no value of `threads`; write a multiple of 32 up to 1024"]
+        );
         assert_eq!(check(&[("threads", &[])]), ["`threads` allows no value; write a multiple of 32 up to 1024"]);
         assert_eq!(check(&[("columns", &["3"])]), ["`3` is no value of `columns`; write a power of two up to 8"]);
         assert_eq!(check(&[("kind", &["atomic"])]).len(), 1);

@@ -97,7 +97,9 @@ fn below(kernel: &Kernel, row: &RowExpr) -> Result<(), String> {
         return Ok(());
     }
     let value = largest.text(kernel);
-    Err(format!("`{text}` can be as large as {value}, and rows are in 0..{rows}; change a factor, a bound or the row count"))
+    Err(format!(
+        "`{text}` can be as large as {value}, and rows are in 0..{rows}; change a factor, a bound or the row count"
+    ))
 }
 
 fn below_count(kernel: &Kernel, largest: &Largest, count: CountId, rows: Extent) -> bool {

@@ -132,7 +132,8 @@ fn order(kernel: &Kernel, faults: &mut Faults) {
 fn extents(kernel: &Kernel, faults: &mut Faults) {
     let mut check = |place, extent: Extent| {
         let exists = extent.count.is_none_or(|count| count.index() < kernel.counts.len());
-        let reduced = extent.denominator == 1 || (extent.count.is_some() && gcd(extent.numerator, extent.denominator) == 1);
+        let reduced =
+            extent.denominator == 1 || (extent.count.is_some() && gcd(extent.numerator, extent.denominator) == 1);
         if !exists {
             faults.add(place, "it refers to a row count that does not exist");
         } else if extent.numerator == 0 || extent.denominator == 0 {
@@ -302,7 +303,10 @@ fn used(kernel: &Kernel, faults: &mut Faults) {
     }
     for (at, live) in live.rows.iter().enumerate() {
         if !live {
-            faults.add(Place::Row(RowId(at as u32)), "this row expression is never used; read a table through it or remove it");
+            faults.add(
+                Place::Row(RowId(at as u32)),
+                "this row expression is never used; read a table through it or remove it",
+            );
         }
     }
     for (at, live) in live.inputs.iter().enumerate() {

@@ -43,7 +43,9 @@ fn node_fits(kernel: &Kernel, node: &Node) -> Result<(), String> {
         Op::Cast { value } => {
             let value = kernel.node(value);
             let fits = match (value.ty, node.ty) {
-                (ValueType::Stored(_), ValueType::F32) | (ValueType::F32, ValueType::Stored(_)) => value.shape == Shape::Rows,
+                (ValueType::Stored(_), ValueType::F32) | (ValueType::F32, ValueType::Stored(_)) => {
+                    value.shape == Shape::Rows
+                }
                 (ValueType::Accumulator, ValueType::Stored(_)) => matches!(value.shape, Shape::Table(_)),
                 (ValueType::Stored(_) | ValueType::F32 | ValueType::Accumulator, _) => false,
             };

@@ -55,7 +55,9 @@ fn digit_counts(writer: &mut Writer) {
     writer.block(head, |writer| {
         writer.line("const rl_u32 thread = rl_thread();");
         writer.line("rl_barrier();");
-        writer.line(format!("for (rl_u32 digit = 0; digit < {DIGITS}; ++digit) tile_counts[digit * {THREADS} + thread] = 0;"));
+        writer.line(format!(
+            "for (rl_u32 digit = 0; digit < {DIGITS}; ++digit) tile_counts[digit * {THREADS} + thread] = 0;"
+        ));
         items(writer, |writer| {
             writer.line("const rl_u32 position = from ? rl_load<rl_u32>(from + at) : static_cast<rl_u32>(at);");
             writer.line(format!("tile_counts[(key(rows, position) >> shift) % {DIGITS} * {THREADS} + thread] += 1;"));
@@ -96,7 +98,8 @@ fn scatter_tile(writer: &mut Writer) {
         items(writer, |writer| {
             writer.line("const rl_u32 position = from ? rl_load<rl_u32>(from + at) : static_cast<rl_u32>(at);");
             writer.line(format!("const rl_u32 digit = (key(rows, position) >> shift) % {DIGITS};"));
-            writer.line(format!("const rl_u32 place = tile_counts[digit * {THREADS} + thread]++ - digit_start[digit];"));
+            writer
+                .line(format!("const rl_u32 place = tile_counts[digit * {THREADS} + thread]++ - digit_start[digit];"));
             writer.line("rl_store(to + rl_load<rl_u32>(offsets + digit * tiles + tile) + place, position);");
         });
     });

@@ -11,41 +11,25 @@ typedef int rl_i32;
 typedef long long rl_i64;
 ";
 
-pub(super) static INTEGERS: Definition = Definition {
-    words: &[],
-    needs: &[],
-    device: INTEGERS_TEXT,
-    host: INTEGERS_TEXT,
-};
+pub(super) static INTEGERS: Definition =
+    Definition { words: &[], needs: &[], device: INTEGERS_TEXT, host: INTEGERS_TEXT };
 
 const BF16_TEXT: &str = "struct rl_bf16 { rl_u16 bits; };\n";
 
-pub(super) static BF16: Definition = Definition {
-    words: &["rl_bf16"],
-    needs: &[Primitive::Integers],
-    device: BF16_TEXT,
-    host: BF16_TEXT,
-};
+pub(super) static BF16: Definition =
+    Definition { words: &["rl_bf16"], needs: &[Primitive::Integers], device: BF16_TEXT, host: BF16_TEXT };
 
 const F16_TEXT: &str = "struct rl_f16 { rl_u16 bits; };\n";
 
-pub(super) static F16: Definition = Definition {
-    words: &["rl_f16"],
-    needs: &[Primitive::Integers],
-    device: F16_TEXT,
-    host: F16_TEXT,
-};
+pub(super) static F16: Definition =
+    Definition { words: &["rl_f16"], needs: &[Primitive::Integers], device: F16_TEXT, host: F16_TEXT };
 
 const VECTOR_TEXT: &str = "\
 template <typename T, int N> struct alignas(sizeof(T) * N) rl_vector { T lane[N]; };
 ";
 
-pub(super) static VECTOR: Definition = Definition {
-    words: &["rl_vector"],
-    needs: &[],
-    device: VECTOR_TEXT,
-    host: VECTOR_TEXT,
-};
+pub(super) static VECTOR: Definition =
+    Definition { words: &["rl_vector"], needs: &[], device: VECTOR_TEXT, host: VECTOR_TEXT };
 
 pub(super) static ENTRY: Definition = Definition {
     words: &["RL_ENTRY"],

@@ -67,31 +67,25 @@ pub enum Primitive {
     Bits,
     /// `float rl_float(rl_u32)`: the value of an encoding.
     Float,
-    /// `float rl_widen(float)`: itself.
-    WidenF32,
-    /// `float rl_widen(rl_bf16)`: exact.
-    WidenBf16,
-    /// `float rl_widen(rl_f16)`: exact.
-    WidenF16,
-    /// `rl_to<T>`: names the type to round to.
-    To,
+    /// `float rl_f32_from_bf16(rl_bf16)`: exact.
+    F32FromBf16,
+    /// `float rl_f32_from_f16(rl_f16)`: exact.
+    F32FromF16,
     /// `float rl_round_odd(double)`: if inexact, the neighbour whose last bit is 1. Rounding
     /// that to 16 bits gives what rounding once would.
     RoundOdd,
-    /// `rl_round<float>(float)`: itself; a NaN becomes 0x7FC00000.
-    RoundF32,
-    /// `rl_round<float>(double)`: to nearest even; a NaN becomes 0x7FC00000.
-    RoundF32FromF64,
-    /// `rl_round<rl_bf16>(float)`: to nearest even; a NaN becomes 0x7FC0.
-    RoundBf16,
-    /// `rl_round<rl_bf16>(double)`: to nearest even, once; a NaN becomes 0x7FC0.
-    RoundBf16FromF64,
-    /// `rl_round<rl_f16>(float)`: to nearest even; a NaN becomes 0x7E00.
-    RoundF16,
-    /// `rl_round<rl_f16>(double)`: to nearest even, once; a NaN becomes 0x7E00.
-    RoundF16FromF64,
-    /// `T rl_round<T>(float or double)`.
-    Round,
+    /// `rl_f32_from_f32(float)`: itself; a NaN becomes 0x7FC00000.
+    F32FromF32,
+    /// `rl_f32_from_f64(double)`: to nearest even; a NaN becomes 0x7FC00000.
+    F32FromF64,
+    /// `rl_bf16_from_f32(float)`: to nearest even; a NaN becomes 0x7FC0.
+    Bf16FromF32,
+    /// `rl_bf16_from_f64(double)`: to nearest even, once; a NaN becomes 0x7FC0.
+    Bf16FromF64,
+    /// `rl_f16_from_f32(float)`: to nearest even; a NaN becomes 0x7E00.
+    F16FromF32,
+    /// `rl_f16_from_f64(double)`: to nearest even, once; a NaN becomes 0x7E00.
+    F16FromF64,
 }
 
 /// One row of the list.
@@ -108,7 +102,7 @@ struct Definition {
 
 impl Primitive {
     /// Every primitive, in the order of the text.
-    pub const ALL: [Primitive; 34] = [
+    pub const ALL: [Primitive; 31] = [
         Primitive::Integers,
         Primitive::Bf16,
         Primitive::F16,
@@ -131,18 +125,15 @@ impl Primitive {
         Primitive::StoreStreaming,
         Primitive::Bits,
         Primitive::Float,
-        Primitive::WidenF32,
-        Primitive::WidenBf16,
-        Primitive::WidenF16,
-        Primitive::To,
+        Primitive::F32FromBf16,
+        Primitive::F32FromF16,
         Primitive::RoundOdd,
-        Primitive::RoundF32,
-        Primitive::RoundF32FromF64,
-        Primitive::RoundBf16,
-        Primitive::RoundBf16FromF64,
-        Primitive::RoundF16,
-        Primitive::RoundF16FromF64,
-        Primitive::Round,
+        Primitive::F32FromF32,
+        Primitive::F32FromF64,
+        Primitive::Bf16FromF32,
+        Primitive::Bf16FromF64,
+        Primitive::F16FromF32,
+        Primitive::F16FromF64,
     ];
 
     fn definition(self) -> &'static Definition {
@@ -169,18 +160,15 @@ impl Primitive {
             Primitive::StoreStreaming => &memory::STORE_STREAMING,
             Primitive::Bits => &numbers::BITS,
             Primitive::Float => &numbers::FLOAT,
-            Primitive::WidenF32 => &numbers::WIDEN_F32,
-            Primitive::WidenBf16 => &numbers::WIDEN_BF16,
-            Primitive::WidenF16 => &numbers::WIDEN_F16,
-            Primitive::To => &numbers::TO,
+            Primitive::F32FromBf16 => &numbers::F32_FROM_BF16,
+            Primitive::F32FromF16 => &numbers::F32_FROM_F16,
             Primitive::RoundOdd => &numbers::ROUND_ODD,
-            Primitive::RoundF32 => &numbers::ROUND_F32,
-            Primitive::RoundF32FromF64 => &numbers::ROUND_F32_FROM_F64,
-            Primitive::RoundBf16 => &numbers::ROUND_BF16,
-            Primitive::RoundBf16FromF64 => &numbers::ROUND_BF16_FROM_F64,
-            Primitive::RoundF16 => &numbers::ROUND_F16,
-            Primitive::RoundF16FromF64 => &numbers::ROUND_F16_FROM_F64,
-            Primitive::Round => &numbers::ROUND,
+            Primitive::F32FromF32 => &numbers::F32_FROM_F32,
+            Primitive::F32FromF64 => &numbers::F32_FROM_F64,
+            Primitive::Bf16FromF32 => &numbers::BF16_FROM_F32,
+            Primitive::Bf16FromF64 => &numbers::BF16_FROM_F64,
+            Primitive::F16FromF32 => &numbers::F16_FROM_F32,
+            Primitive::F16FromF64 => &numbers::F16_FROM_F64,
         }
     }
 
@@ -194,9 +182,8 @@ impl Primitive {
 
     /// What a body needs, and what that needs in turn, in the order of the list.
     pub fn used_by(body: &str) -> Vec<Primitive> {
-        let words: std::collections::HashSet<&str> = body
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .collect();
+        let words: std::collections::HashSet<&str> =
+            body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
         let mut used = [false; Primitive::ALL.len()];
         // Backwards: whatever a primitive needs stands before it.
         for primitive in Primitive::ALL.into_iter().rev() {
@@ -210,10 +197,7 @@ impl Primitive {
                 }
             }
         }
-        Primitive::ALL
-            .into_iter()
-            .filter(|&primitive| used[primitive as usize])
-            .collect()
+        Primitive::ALL.into_iter().filter(|&primitive| used[primitive as usize]).collect()
     }
 }
 
@@ -226,10 +210,7 @@ mod tests {
         for (place, primitive) in Primitive::ALL.into_iter().enumerate() {
             assert_eq!(primitive as usize, place);
             for need in primitive.definition().needs {
-                assert!(
-                    *need < primitive,
-                    "{primitive:?} needs {need:?}, which comes later"
-                );
+                assert!(*need < primitive, "{primitive:?} needs {need:?}, which comes later");
             }
         }
     }
@@ -274,12 +255,10 @@ mod tests {
                 Primitive::Store,
             ]
         );
-        let round = Primitive::used_by("rl_f16 stored = rl_round<rl_f16>(sum); double sum;");
-        assert!(
-            round.contains(&Primitive::RoundF16FromF64) && round.contains(&Primitive::RoundOdd)
-        );
-        assert!(!round.contains(&Primitive::RoundBf16));
-        let round = Primitive::used_by("rl_bf16 stored = rl_round<rl_bf16>(sum); float sum;");
+        let round = Primitive::used_by("rl_f16 stored = rl_f16_from_f64(sum);");
+        assert!(round.contains(&Primitive::F16FromF64) && round.contains(&Primitive::RoundOdd));
+        assert!(!round.contains(&Primitive::Bf16FromF32));
+        let round = Primitive::used_by("rl_bf16 stored = rl_bf16_from_f32(sum);");
         assert!(!round.contains(&Primitive::RoundOdd));
     }
 }

@@ -1,7 +1,7 @@
 //! The chain of one block of positions: a sum per column, from +0.0, position
 //! after position.
 
-use super::super::names::accumulator;
+use super::super::names::{self, accumulator};
 use super::group::Group;
 use super::{Context, SegmentsSchedule, Writer};
 use crate::ir::ValueType;
@@ -65,7 +65,8 @@ impl Chain<'_, '_> {
         let context = self.context;
         for (at, (_, leaves)) in self.group.leaves[term].iter().enumerate() {
             let ty = context.leaf_type(leaves[0]);
-            let tensor = |leaf: &super::super::value::Leaf| context.names.input(context.kernel, leaf.input, leaf.tensor());
+            let tensor =
+                |leaf: &super::super::value::Leaf| context.names.input(context.kernel, leaf.input, leaf.tensor());
             if leaves.len() == 1 {
                 let (name, column) = (tensor(&leaves[0]), context.chunk_column(leaves[0]));
                 writer.line(format!("const {ty}* const from{at} = {name} + {column};"));
@@ -78,7 +79,9 @@ impl Chain<'_, '_> {
                 for (case, leaf) in leaves.iter().enumerate() {
                     let label = if case + 1 == leaves.len() { "default".to_owned() } else { format!("case {case}") };
                     let (name, column) = (tensor(leaf), context.chunk_column(*leaf));
-                    writer.line(format!("{label}: from{at} = {name} + {column}; from{at}_stride = {name}_stride; break;"));
+                    writer.line(format!(
+                        "{label}: from{at} = {name} + {column}; from{at}_stride = {name}_stride; break;"
+                    ));
                 }
             });
         }
@@ -89,7 +92,9 @@ impl Chain<'_, '_> {
         let unroll = self.schedule.unroll;
         writer.line("rl_u32 at = 0;");
         if unroll > 1 {
-            writer.block(format!("for (; at + {unroll} <= count; at += {unroll})"), |writer| self.add(writer, term, unroll));
+            writer.block(format!("for (; at + {unroll} <= count; at += {unroll})"), |writer| {
+                self.add(writer, term, unroll)
+            });
         }
         writer.block("for (; at < count; ++at)", |writer| self.add(writer, term, 1));
     }
@@ -100,11 +105,8 @@ impl Chain<'_, '_> {
         for (at, (_, all)) in leaves.iter().enumerate() {
             writer.line(format!("rl_vector<{}, {columns}> v{at}[{unroll}];", self.context.leaf_type(all[0])));
         }
-        let (head, u) = if unroll > 1 {
-            (Some(format!("RL_UNROLL for (int u = 0; u < {unroll}; ++u)")), "u")
-        } else {
-            (None, "0")
-        };
+        let (head, u) =
+            if unroll > 1 { (Some(format!("RL_UNROLL for (int u = 0; u < {unroll}; ++u)")), "u") } else { (None, "0") };
         let position = if unroll > 1 { "positions[at + u]" } else { "positions[at]" };
         let lines = |writer: &mut Writer, line: &dyn Fn(&mut Writer)| match &head {
             Some(head) => writer.block(head, line),
@@ -119,11 +121,13 @@ impl Chain<'_, '_> {
         let place = |leaf| leaves.iter().position(|(id, _)| *id == leaf).unwrap_or_default();
         let summand = self.context.column_of(value, &|leaf| format!("v{}[{u}].lane[lane]", place(leaf)));
         let summand = match self.context.kernel.node(value).ty {
-            ValueType::Stored(_) => format!("rl_widen({summand})"),
+            ValueType::Stored(ty) => names::widened(self.context.spec.float(ty), &summand),
             ValueType::F32 | ValueType::Accumulator => summand,
         };
         lines(writer, &|writer: &mut Writer| {
-            writer.line(format!("RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) sum[lane] = sum[lane] + {summand};"));
+            writer.line(format!(
+                "RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) sum[lane] = sum[lane] + {summand};"
+            ));
         });
     }
 
@@ -148,12 +152,20 @@ impl Chain<'_, '_> {
         let width = widest.min(self.schedule.columns);
         let name = context.names.output(context.kernel, self.group.output, 0);
         let chunk = self.chunk_number();
-        let ty = super::super::names::float(dtype);
+        let ty = names::float(dtype);
+        let accumulate = context.kernel.order.accumulate;
         writer.line(format!(
             "{ty}* const {name}_row = {name} + {row} * {name}_stride + static_cast<rl_u64>({chunk}) * {} + column;",
             context.spec.hidden
         ));
-        self.pieces(writer, width, |lane| format!("rl_round<{ty}>({total}[{lane}])"), ty, &format!("{name}_row"), "rl_store");
+        self.pieces(
+            writer,
+            width,
+            |lane| names::rounded(accumulate, dtype, &format!("{total}[{lane}]")),
+            ty,
+            &format!("{name}_row"),
+            "rl_store",
+        );
     }
 
     /// The output's chunk, from the group's.
@@ -188,7 +200,10 @@ impl Chain<'_, '_> {
         let vector = format!("rl_vector<{ty}, {width}>");
         if width == columns {
             writer.line(format!("{vector} result;"));
-            writer.line(format!("RL_UNROLL for (int lane = 0; lane < {width}; ++lane) result.lane[lane] = {};", value("lane")));
+            writer.line(format!(
+                "RL_UNROLL for (int lane = 0; lane < {width}; ++lane) result.lane[lane] = {};",
+                value("lane")
+            ));
             writer.line(format!("{store}({address}, result);"));
             return;
         }

@@ -58,7 +58,9 @@ fn row_term(chain: &Chain<'_, '_>, writer: &mut Writer, term: usize) {
             chain.zeros(writer, "sum");
             chain.leaf_pointers(writer, term);
             chain.chain(writer, term);
-            writer.line(format!("RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) total[lane] = total[lane] + sum[lane];"));
+            writer.line(format!(
+                "RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) total[lane] = total[lane] + sum[lane];"
+            ));
         });
     });
     let add = if term == 0 { "total[lane]" } else { "result_sum[lane] + total[lane]" };
@@ -102,28 +104,33 @@ pub(super) fn blocks(context: &mut Context<'_>, group: &Group, name: &str, sched
             writer.line("RL_SHARED(rl_u32, arrived, 1);");
         }
         let each = tiles * chunks;
-        writer.block(format!("for (rl_u64 work = rl_block(); work < blocks * {each}; work += rl_blocks())"), |writer| {
-            block_sum(&chain, writer);
-            if one_block {
-                writer.block(chain.inside(), |writer| chain.store(writer, "sum", "row"));
-                return;
-            }
-            writer.block("if (row_blocks == 1)", |writer| {
-                writer.block(chain.inside(), |writer| chain.store(writer, "sum", "row"));
-                writer.line("continue;");
-            });
-            store_partial(&chain, writer);
-            if fold == Fold::Last {
-                arrive(&chain, writer);
-                writer.block(chain.inside(), |writer| fold_partials(&chain, writer));
-            }
-        });
+        writer.block(
+            format!("for (rl_u64 work = rl_block(); work < blocks * {each}; work += rl_blocks())"),
+            |writer| {
+                block_sum(&chain, writer);
+                if one_block {
+                    writer.block(chain.inside(), |writer| chain.store(writer, "sum", "row"));
+                    return;
+                }
+                writer.block("if (row_blocks == 1)", |writer| {
+                    writer.block(chain.inside(), |writer| chain.store(writer, "sum", "row"));
+                    writer.line("continue;");
+                });
+                store_partial(&chain, writer);
+                if fold == Fold::Last {
+                    arrive(&chain, writer);
+                    writer.block(chain.inside(), |writer| fold_partials(&chain, writer));
+                }
+            },
+        );
     });
     let count = Count::Blocks { row, each: tiles * chunks };
     let what = match (one_block, fold) {
         (true, _) => "a block is one block of positions × one tile of columns; no row has two",
         (false, Fold::Last) => "a block is one block of positions × one tile of columns; the last of a row folds",
-        (false, Fold::Second) => "a block is one block of positions × one tile of columns; longer rows leave partial sums",
+        (false, Fold::Second) => {
+            "a block is one block of positions × one tile of columns; longer rows leave partial sums"
+        }
     };
     finish(context, writer, name, schedule, count, params, what);
     if let (Some(partials), Fold::Second) = (partials, fold) {
@@ -144,7 +151,9 @@ fn block_sum(chain: &Chain<'_, '_>, writer: &mut Writer) {
     if context.spec.s_class != SClass::OneBlock {
         writer.line(format!("const rl_u32 row_blocks = rl_load<rl_u32>({starts} + row + 1) - first;"));
     }
-    writer.line(format!("const rl_u32 begin = rl_load<rl_u32>({segments} + row) + (static_cast<rl_u32>(block) - first) * {block};"));
+    writer.line(format!(
+        "const rl_u32 begin = rl_load<rl_u32>({segments} + row) + (static_cast<rl_u32>(block) - first) * {block};"
+    ));
     writer.line(format!("const rl_u32 left = rl_load<rl_u32>({segments} + row + 1) - begin;"));
     writer.line(format!("const rl_u32 count = left < {block} ? left : {block};"));
     chain.stage_positions(writer, &plan(PlanArray::Order));
@@ -184,7 +193,10 @@ fn arrive(chain: &Chain<'_, '_>, writer: &mut Writer) {
     let place = if chunks > 1 { format!("chunk * {tiles} + tile") } else { "tile".to_owned() };
     writer.line("rl_fence();");
     writer.line("rl_barrier();");
-    writer.line(format!("if (rl_thread() == 0) arrived[0] = rl_atomic_add(arrivals + slot * {} + {place}, 1);", tiles * chunks));
+    writer.line(format!(
+        "if (rl_thread() == 0) arrived[0] = rl_atomic_add(arrivals + slot * {} + {place}, 1);",
+        tiles * chunks
+    ));
     writer.line("rl_barrier();");
     writer.line("if (arrived[0] + 1 < row_blocks) continue;");
     writer.line("rl_fence();");
@@ -245,14 +257,24 @@ fn second(context: &mut Context<'_>, group: &Group, name: &str, schedule: Segmen
         writer.block(format!("for (rl_u64 work = rl_block(); work < {units}; work += rl_blocks())"), |writer| {
             chain.split_work(writer, "row");
             let starts = context.plan_name(row, PlanArray::BlockStart);
-            writer.line(format!("const rl_u32 row_blocks = rl_load<rl_u32>({starts} + row + 1) - rl_load<rl_u32>({starts} + row);"));
+            writer.line(format!(
+                "const rl_u32 row_blocks = rl_load<rl_u32>({starts} + row + 1) - rl_load<rl_u32>({starts} + row);"
+            ));
             writer.line(format!("if (row_blocks == 1 || column >= {}) continue;", context.spec.hidden));
             let partial_start = context.plan_name(row, PlanArray::PartialStart);
             writer.line(format!("const rl_u64 slot = rl_load<rl_u32>({partial_start} + row);"));
             fold_partials(&chain, writer);
         });
     });
-    finish(context, writer, name, schedule, Count::Fixed(units), params, "folds the partial sums of a row of several blocks");
+    finish(
+        context,
+        writer,
+        name,
+        schedule,
+        Count::Fixed(units),
+        params,
+        "folds the partial sums of a row of several blocks",
+    );
 }
 
 fn rows_of(context: &Context<'_>, group: &Group) -> crate::ir::Extent {

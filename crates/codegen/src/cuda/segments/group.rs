@@ -34,7 +34,8 @@ fn form(context: &Context<'_>, terms: &[Term]) -> Vec<String> {
                 .map(|leaf| format!("{} {:?} {}", context.leaf_type(*leaf), leaf.row, context.leaf_lanes(*leaf)))
                 .collect();
             let order: Vec<NodeId> = context.leaves(term.value).into_keys().collect();
-            let place = |leaf: NodeId| order.iter().position(|id| *id == leaf).map_or(String::new(), |at| at.to_string());
+            let place =
+                |leaf: NodeId| order.iter().position(|id| *id == leaf).map_or(String::new(), |at| at.to_string());
             format!("{} {} {leaves:?}", term.row, context.column_of(term.value, &place))
         })
         .collect()

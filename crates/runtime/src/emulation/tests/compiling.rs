@@ -33,7 +33,7 @@ RL_ENTRY(128) kernel(const float* from, float* to, rl_u64 which) {
     rl_barrier();
     float sum = lanes[(rl_thread() + NUMBER) % 128];
     rl_barrier();
-    rl_store(to + rl_thread(), rl_round<float>(sum));
+    rl_store(to + rl_thread(), rl_f32_from_f32(sum));
 }
 ";
     let sources: Vec<Source> = (0..30)

@@ -52,13 +52,14 @@ RL_ENTRY(256) kernel(const FROM* values, rl_bf16* bf16, rl_f16* f16, float* f32,
     rl_u64 at = rl_block() * 256 + rl_thread();
     if (at >= count) return;
     FROM value = rl_load<FROM>(values + at);
-    rl_store(bf16 + at, rl_round<rl_bf16>(value));
-    rl_store(f16 + at, rl_round<rl_f16>(value));
-    rl_store(f32 + at, rl_round<float>(value));
+    rl_store(bf16 + at, rl_bf16_from_KIND(value));
+    rl_store(f16 + at, rl_f16_from_KIND(value));
+    rl_store(f32 + at, rl_f32_from_KIND(value));
 }
 ";
+    let kind = if from == "float" { "f32" } else { "f64" };
     let count = values.len();
-    let source = source("round", 256, 5, &body.replace("FROM", from));
+    let source = source("round", 256, 5, &body.replace("FROM", from).replace("KIND", kind));
     let bench = Bench::new();
     let (to_bf16, to_f16) = (
         bench.tensor(&vec![1u16; count]),
@@ -81,8 +82,8 @@ fn every_encoding_of_16_bits_widens_exactly() {
     let body = "\
 RL_ENTRY(256) kernel(const rl_u16* bits, float* from_bf16, float* from_f16) {
     rl_u64 at = rl_block() * 256 + rl_thread();
-    rl_store(from_bf16 + at, rl_widen(rl_load<rl_bf16>(bits + at)));
-    rl_store(from_f16 + at, rl_widen(rl_load<rl_f16>(bits + at)));
+    rl_store(from_bf16 + at, rl_f32_from_bf16(rl_load<rl_bf16>(bits + at)));
+    rl_store(from_f16 + at, rl_f32_from_f16(rl_load<rl_f16>(bits + at)));
 }
 ";
     let bench = Bench::new();
