@@ -47,9 +47,12 @@ struct Ratio(i128, i128);
 impl Ratio {
     fn plus(self, other: Ratio) -> Option<Ratio> {
         let top = self.0.checked_mul(other.1)?.checked_add(other.0.checked_mul(self.1)?)?;
-        let bottom = self.1.checked_mul(other.1)?;
+        Some(Ratio::reduced(top, self.1.checked_mul(other.1)?))
+    }
+
+    fn reduced(top: i128, bottom: i128) -> Ratio {
         let shared = shared(top.unsigned_abs(), bottom.unsigned_abs()) as i128;
-        Some(Ratio(top / shared, bottom / shared))
+        Ratio(top / shared, bottom / shared)
     }
 }
 
@@ -74,7 +77,7 @@ fn largest(kernel: &Kernel, row: &RowExpr) -> Option<Largest> {
             largest.constant = largest.constant.checked_add(top)?;
             continue;
         };
-        let ratio = Ratio(top, i128::from(bound.denominator));
+        let ratio = Ratio::reduced(top, i128::from(bound.denominator));
         match largest.scaled.iter_mut().find(|(other, _)| *other == count) {
             Some((_, sum)) => *sum = sum.plus(ratio)?,
             None => largest.scaled.push((count, ratio)),
