@@ -1,12 +1,19 @@
 //! Calls: one entry for every kernel, direction and device.
 
+mod facts;
+mod on_cpu;
+mod rows;
+
+use rowloom_codegen::ir::OutputKind;
 use rowloom_codegen::{Arch, DType, Schedule, Spec, Verified};
 
-use crate::device::Stream;
+use crate::device::{Lane, Stream};
+use crate::element::ElementType;
 use crate::error::Error;
 use crate::plan::RowPlan;
 use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
 use crate::workspace::Workspace;
+use facts::{Facts, Sizes};
 
 /// The arguments of one call of one kernel. `'t` is the tensors' lifetime.
 pub struct Call<'a, 't> {
@@ -32,16 +39,21 @@ pub struct Call<'a, 't> {
 /// Every size, type, stride, device and plan that does not fit, before any work;
 /// [`Error::Index`] for an index out of bounds. Outputs are then unspecified.
 pub fn run(stream: &Stream, kernel: &Verified, call: Call<'_, '_>) -> Result<(), Error> {
-    let _ = (
-        stream,
-        kernel,
-        call.inputs,
-        call.outputs,
-        call.plans,
-        call.schedule,
-        call.workspace,
-    );
-    Err(Error::OnlyAccelerator("kernel"))
+    let views: Vec<Vec<AnyView<'_>>> =
+        call.outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
+    let arch = stream.device().arch().unwrap_or(Arch::SM_90);
+    let Sizes { spec, positions } = sizes(kernel, call.inputs, &views, call.plans.is_some(), arch)?;
+    check_devices(stream, kernel, call.inputs, &views)?;
+    if let Some(plans) = call.plans {
+        rows::check_plans(stream, kernel, &spec, positions, plans)?;
+    }
+    if call.workspace.as_ref().is_some_and(|workspace| !workspace.belongs_to(stream)) {
+        return Err(Error::Workspace);
+    }
+    match &stream.0 {
+        Lane::Cpu(tiling) => on_cpu::run(kernel, &spec, positions, call, tiling),
+        Lane::Accelerator(_) => Err(Error::OnlyAccelerator("kernel")),
+    }
 }
 
 /// Outputs of the right sizes for a call. `counts` gives the row counts that no
@@ -57,8 +69,21 @@ pub fn allocate_outputs(
     counts: &[(&str, u64)],
     gradient: Option<DType>,
 ) -> Result<Vec<Vec<AnyTensor>>, Error> {
-    let _ = (stream, kernel, inputs, counts, gradient);
-    Err(Error::OnlyAccelerator("kernel"))
+    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    facts.add_counts(counts)?;
+    if let Some(ty) = gradient {
+        facts.store_gradients_as(ty);
+    }
+    let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
+    let allocate = |output: &rowloom_codegen::ir::Output| {
+        let (ty, rows, columns) = match output.kind {
+            OutputKind::Rows(ty) => (ty, positions, spec.hidden),
+            OutputKind::Table { ty, rows } => (ty, spec.extent(rows), spec.hidden * output.values.len() as u64),
+        };
+        let ty = ElementType::Float(spec.float(ty));
+        (0..output.tensors()).map(|_| AnyTensor::uninit(stream, ty, rows, columns)).collect()
+    };
+    kernel.outputs.iter().map(allocate).collect()
 }
 
 /// The specialisation that a call asks for.
@@ -68,10 +93,51 @@ pub fn allocate_outputs(
 pub fn spec(
     kernel: &Verified,
     inputs: &[Vec<AnyView<'_>>],
-    outputs: &[Vec<AnyViewMut<'_>>],
+    outputs: &[Vec<AnyView<'_>>],
     planned: bool,
     arch: Arch,
 ) -> Result<Spec, Error> {
-    let _ = (kernel, inputs, outputs, planned, arch);
-    Err(Error::OnlyAccelerator("kernel"))
+    Ok(sizes(kernel, inputs, outputs, planned, arch)?.spec)
+}
+
+fn sizes(
+    kernel: &Verified,
+    inputs: &[Vec<AnyView<'_>>],
+    outputs: &[Vec<AnyView<'_>>],
+    planned: bool,
+    arch: Arch,
+) -> Result<Sizes, Error> {
+    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    facts.add_outputs(outputs)?;
+    // What sums needs plans: they are built where none are given.
+    let planned = planned || rows::expressions(kernel).any(|row| rows::sums(kernel, row));
+    let mut sizes = facts.finish(planned, arch)?;
+    let hidden = sizes.spec.hidden;
+    for (access, (input, tensors)) in sizes.spec.inputs.iter_mut().zip(kernel.inputs.iter().zip(inputs)) {
+        if !input.is_index() {
+            *access = facts::access(tensors, hidden);
+        }
+    }
+    for (access, tensors) in sizes.spec.outputs.iter_mut().zip(outputs) {
+        *access = facts::access(tensors, hidden);
+    }
+    Ok(sizes)
+}
+
+fn check_devices(
+    stream: &Stream,
+    kernel: &Verified,
+    inputs: &[Vec<AnyView<'_>>],
+    outputs: &[Vec<AnyView<'_>>],
+) -> Result<(), Error> {
+    let inputs = kernel.inputs.iter().map(|input| &input.name).zip(inputs);
+    let outputs = kernel.outputs.iter().map(|output| &output.name).zip(outputs);
+    for (name, tensors) in inputs.chain(outputs) {
+        for (element, view) in tensors.iter().enumerate() {
+            if view.device() != stream.device() {
+                return Err(view.wrong_device(&facts::argument(name, tensors.len(), element), stream));
+            }
+        }
+    }
+    Ok(())
 }

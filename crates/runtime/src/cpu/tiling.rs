@@ -1,5 +1,6 @@
 //! How the CPU cuts its work. Never a byte depends on it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How the CPU cuts its work: the counterpart of a GPU's schedule.
@@ -31,4 +32,10 @@ impl Tiling {
             None => work(),
         }
     }
+}
+
+/// `0..total` in pieces of `width`, the last one maybe smaller.
+pub(super) fn pieces_of(total: u64, width: u64) -> impl Iterator<Item = Range<u64>> {
+    let width = width.max(1);
+    (0..total.div_ceil(width)).map(move |piece| piece * width..((piece + 1) * width).min(total))
 }

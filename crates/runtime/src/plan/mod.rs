@@ -11,6 +11,7 @@ use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
 
 pub(crate) use on_cpu::{HostPlan, validated_rows};
+pub(crate) use shape::MAX_POSITIONS;
 pub use shape::{RowShape, Term};
 
 use crate::device::{Device, Lane, Stream};

@@ -1,0 +1,112 @@
+//! The rows of a call: its plans, or what its indices say.
+
+use rowloom_codegen::ir::{InputId, InputKind, Kernel, Op, RowId};
+use rowloom_codegen::Spec;
+
+use crate::device::Stream;
+use crate::error::Error;
+use crate::plan::{RowPlan, RowShape, Term};
+use crate::tensor::AnyView;
+
+/// Whether a sum over positions goes through a row expression: it needs a plan.
+pub(super) fn sums(kernel: &Kernel, row: RowId) -> bool {
+    kernel.nodes.iter().any(|node| match node.op {
+        Op::SegmentSum { row: through, .. } => through == row,
+        Op::Read { .. } | Op::Gather { .. } | Op::Cast { .. } | Op::Add { .. } | Op::Zero => false,
+    })
+}
+
+/// A row expression with the numbers of a call.
+pub(super) fn shape(kernel: &Kernel, spec: &Spec, row: RowId) -> RowShape {
+    let expression = &kernel.rows[row.index()];
+    let term = |&(input, factor): &(InputId, u64)| {
+        let declared = &kernel.inputs[input.index()];
+        let InputKind::Index { bound, pad, .. } = declared.kind else {
+            unreachable!("the verifier lets row expressions name indices alone")
+        };
+        Term { name: declared.name.clone(), factor, bound: spec.extent(bound), pad }
+    };
+    RowShape {
+        terms: expression.terms.iter().map(term).collect(),
+        offset: expression.offset,
+        rows: spec.extent(expression.rows),
+        block: kernel.order.block,
+    }
+}
+
+/// The indices of a row expression.
+pub(super) fn indices<'t>(kernel: &Kernel, inputs: &[Vec<AnyView<'t>>], row: RowId) -> Vec<AnyView<'t>> {
+    kernel.rows[row.index()].terms.iter().map(|&(input, _)| inputs[input.index()][0]).collect()
+}
+
+/// Every row expression.
+pub(super) fn expressions(kernel: &Kernel) -> impl Iterator<Item = RowId> {
+    (0..kernel.rows.len() as u32).map(RowId)
+}
+
+/// One result per row expression, or the error of the smallest position; at one
+/// position that of the index declared first.
+pub(super) fn all<T>(kernel: &Kernel, each: impl FnMut(RowId) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    let mut found = Vec::new();
+    let mut first: Option<((u64, Option<InputId>), Error)> = None;
+    for result in expressions(kernel).map(each) {
+        match result {
+            Ok(value) => found.push(value),
+            Err(Error::Index { argument, position, value, bound, help }) => {
+                let key = (position, kernel.input(&argument));
+                if first.as_ref().is_none_or(|(earlier, _)| key < *earlier) {
+                    first = Some((key, Error::Index { argument, position, value, bound, help }));
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    first.map_or(Ok(found), |(_, error)| Err(error))
+}
+
+/// Whether the plans are for this call.
+pub(super) fn check_plans(
+    stream: &Stream,
+    kernel: &Kernel,
+    spec: &Spec,
+    positions: u64,
+    plans: &[&RowPlan],
+) -> Result<(), Error> {
+    if plans.len() != kernel.rows.len() {
+        let (expected, found) = (kernel.rows.len(), plans.len());
+        return Err(Error::Arguments { kernel: kernel.name.clone(), what: "plans", expected, found });
+    }
+    for (row, plan) in expressions(kernel).zip(plans) {
+        let rows_of = text(kernel, row);
+        if *plan.device() != stream.device() {
+            let (expected, found) = (stream.device().name(), plan.device().name());
+            return Err(Error::WrongDevice { argument: format!("the plan of {rows_of}"), expected, found });
+        }
+        let rows = spec.extent(kernel.rows[row.index()].rows);
+        let mut facts = vec![("positions", plan.positions(), positions), ("rows", plan.rows(), rows)];
+        if sums(kernel, row) {
+            facts.push(("positions a block", plan.block().into(), kernel.order.block.into()));
+        }
+        if let Some((what, found, expected)) = facts.into_iter().find(|(_, found, expected)| found != expected) {
+            return Err(Error::Plan { rows_of, what, found, expected });
+        }
+    }
+    Ok(())
+}
+
+/// A row expression as it reads in the language.
+fn text(kernel: &Kernel, row: RowId) -> String {
+    let expression = &kernel.rows[row.index()];
+    let mut words: Vec<String> = expression
+        .terms
+        .iter()
+        .map(|&(input, factor)| {
+            let name = &kernel.inputs[input.index()].name;
+            if factor == 1 { name.clone() } else { format!("{name} * {factor}") }
+        })
+        .collect();
+    if expression.offset > 0 {
+        words.push(expression.offset.to_string());
+    }
+    words.join(" + ")
+}
