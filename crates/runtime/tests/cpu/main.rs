@@ -1,0 +1,12 @@
+//! The CPU executor, its plans and its checks, against scalar loops.
+
+mod check_vectors;
+mod indices;
+mod invariance;
+mod kernels;
+mod moves;
+mod plans;
+mod reference;
+mod sizes;
+mod sums;
+mod views;
