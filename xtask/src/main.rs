@@ -1,2 +1,33 @@
-//! x
-fn main() {}
+//! What rowloom's developers run.
+//!
+//! ```text
+//! cargo xtask test      the whole test suite: formatting, lints, docs, tests; fetches what it needs
+//! cargo xtask nvrtc     finds or fetches NVRTC; the last line printed is its path
+//! cargo xtask bundle    release test binaries for a GPU machine without a Rust toolchain
+//! ```
+#![expect(clippy::print_stdout, reason = "a command talks to its user")]
+
+mod bundle;
+mod command;
+mod nvrtc;
+mod test;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run_suite(),
+        ["nvrtc"] => nvrtc::path().map(|path| println!("{}", path.display())),
+        ["bundle"] => bundle::run_bundle(),
+        _ => Err("write `cargo xtask test`, `cargo xtask nvrtc` or `cargo xtask bundle`".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
