@@ -5,18 +5,16 @@
 //! planned ones write into outputs that exist.
 
 use rowloom_codegen::Verified;
-use rowloom_codegen::ir::{Direction, InputKind};
+use rowloom_codegen::ir::InputKind;
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, Device, ElementType, RowPlan, Stream, Workspace, allocate_outputs,
-    run,
+    AnyTensor, AnyView, Call, ElementType, RowPlan, Stream, Workspace, allocate_outputs, run,
 };
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-use super::host::{Elements, HostTensor};
-use super::implementation::Implementation;
-use super::inputs::{Batch, Case};
+use super::host::{Elements, with_elements};
+use super::inputs::Case;
 use super::ours::{Inputs, plans, views, views_mut};
 
 /// Times of one implementation at one S. `None` where there is no such call.
@@ -59,7 +57,11 @@ pub const STEPS: u64 = 6;
 
 impl Clock<'_> {
     /// Median of the times of `work` on `stream`.
-    fn median(&self, stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Option<f64>> {
+    pub fn median(
+        &self,
+        stream: &Stream,
+        mut work: impl FnMut() -> Result<()>,
+    ) -> Result<Option<f64>> {
         for _ in 0..self.warm_up {
             work()?;
         }
@@ -302,7 +304,7 @@ impl Ones {
                 return AnyTensor::zeros(stream, tensor.element_type(), 1, columns);
             };
             let ones = Elements::ones(dtype, columns as usize);
-            super::host::with_elements!(&ones, values => AnyTensor::from_slice(stream, values, 1, columns))
+            with_elements!(&ones, values => AnyTensor::from_slice(stream, values, 1, columns))
         };
         let rows = outputs
             .iter()
@@ -323,81 +325,5 @@ impl Ones {
                 .map_err(Error::failed)?;
         }
         Ok(())
-    }
-}
-
-/// Times of the framework path on the CPU.
-pub fn stand_in(
-    implementation: &dyn Implementation,
-    case: &Case,
-    positions: u64,
-    clock: &Clock<'_>,
-) -> Result<Latency> {
-    let stream = Device::cpu().stream().map_err(Error::failed)?;
-    let batch = case.batch(&case.forward, positions, clock.seed, 0..case.hidden);
-    let forward = |batch: &Batch| implementation.evaluate(Direction::Forward, batch);
-    let fwd_us = clock.median(&stream, || forward(&batch).map(drop))?;
-    let gradients = cotangents(case, &batch);
-    let bwd_us = clock.median(&stream, || {
-        implementation
-            .evaluate(Direction::Backward, &gradients)
-            .map(drop)
-    })?;
-    drop(gradients);
-    let fwd_bwd_us = clock.median(&stream, || {
-        let mut cloned = batch.clone();
-        for (input, tensors) in case.forward.inputs.iter().zip(&mut cloned.inputs) {
-            for tensor in tensors.iter_mut().filter(|_| is_table(input.kind)) {
-                *tensor = HostTensor::new(
-                    tensor.rows,
-                    tensor.columns,
-                    Elements::clone(&tensor.elements),
-                );
-            }
-        }
-        drop(forward(&cloned)?);
-        implementation
-            .evaluate(Direction::Backward, &cotangents(case, &batch))
-            .map(drop)
-    })?;
-    clock.progress.inc(STEPS - 3);
-    Ok(Latency {
-        fwd_us,
-        bwd_us,
-        fwd_bwd_us,
-        schedule: Value::Null,
-        source_hash: Value::Null,
-        ..Latency::default()
-    })
-}
-
-/// The backward's inputs: the forward's indices, and ones.
-fn cotangents(case: &Case, batch: &Batch) -> Batch {
-    let inputs = case.backward.inputs.iter().map(|input| {
-        if let Some(input) = case.forward.input(&input.name) {
-            return batch.inputs[input.index()].clone();
-        }
-        let filled = |ty, rows: usize, columns: usize| {
-            let fill = |_| {
-                HostTensor::new(
-                    rows,
-                    columns,
-                    Elements::ones(case.float(ty), rows * columns),
-                )
-            };
-            (0..input.count).map(fill).collect()
-        };
-        match input.kind {
-            InputKind::Rows(ty) => filled(ty, batch.positions, batch.hidden),
-            InputKind::Table { ty, rows, chunks } => {
-                filled(ty, case.rows(rows), chunks as usize * batch.hidden)
-            }
-            InputKind::Index { .. } => Vec::new(),
-        }
-    });
-    Batch {
-        positions: batch.positions,
-        hidden: batch.hidden,
-        inputs: inputs.collect(),
     }
 }

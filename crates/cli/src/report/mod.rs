@@ -8,6 +8,7 @@ mod implementation;
 mod inputs;
 mod invariance;
 mod latency;
+mod measure;
 mod ours;
 mod protocol;
 mod published;
@@ -16,26 +17,21 @@ mod stand_in;
 mod summary;
 mod table_gradient;
 
-use std::ops::Range;
 use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use rowloom_codegen::ir::Order;
-use rowloom_codegen::{Accumulate, DType, IntType, Spec, Wants};
-use rowloom_op_adaln::{Layout, random};
-use rowloom_runtime::{Declaration, Device, Registered};
+use rowloom_codegen::{DType, IntType, Spec, Wants};
+use rowloom_op_adaln::Layout;
+use rowloom_runtime::{Declaration, Device};
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output::{self, Output};
 
-use accuracy::accuracy;
-use implementation::Implementation;
 use inputs::Case;
-use latency::Clock;
+use measure::Measurement;
 use protocol::Protocol;
 use published::Published;
-use schema::{AccuracyLatency, BatchInvariance, Measured, Outcome, Record, Report, Results};
+use schema::Report;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
@@ -74,37 +70,6 @@ pub struct Args {
     out: PathBuf,
 }
 
-/// Bytes of position tensors in memory at once on a CPU, by which H is cut into slices.
-const BYTES_AT_ONCE: u64 = 320 << 20;
-
-/// One implementation being measured on one case.
-pub struct Measurement<'m> {
-    /// What is measured.
-    case: &'m Case,
-    /// Who is measured.
-    implementation: &'m dyn Implementation,
-    /// Whether H may be cut into slices to keep memory small.
-    sliced: bool,
-    /// Told of every comparison.
-    progress: &'m ProgressBar,
-}
-
-impl Measurement<'_> {
-    /// H in slices small enough for `positions` positions.
-    fn slices(&self, positions: u64) -> Vec<Range<u64>> {
-        self.case
-            .slices(columns_at_once(self.case, self.sliced, positions))
-    }
-}
-
-fn columns_at_once(case: &Case, sliced: bool, positions: u64) -> u64 {
-    if !sliced {
-        return case.hidden;
-    }
-    let bytes = case.bytes_per_position_and_column() * positions;
-    (BYTES_AT_ONCE / bytes.max(1)).clamp(1, case.hidden)
-}
-
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernels::find(&args.kernel)?;
@@ -117,15 +82,21 @@ pub fn run(args: &Args) -> Result<()> {
     let output = Output::open(Some(&args.out))?;
     let published = Published::of(kernel.name);
     let protocol = protocol(args, &device);
-    let report = measure(
-        kernel,
-        declaration,
-        &case,
-        &device,
-        &protocol,
-        args,
-        published.as_ref(),
-    )?;
+    let measured = measure::measure(declaration, &case, &device, &protocol)?;
+    let (rowloom_commit, tracked_tree_dirty) = environment::commit();
+    let text = |key| published.as_ref().and_then(|published| published.text(key));
+    let report = Report {
+        kind: text("kind").unwrap_or_else(|| "rowloom_report".to_owned()),
+        rfc: text("rfc"),
+        op: kernel.name.to_owned(),
+        rl_kernel_commit: None,
+        rowloom_commit,
+        tracked_tree_dirty,
+        environment: environment::environment(&device, args.layout.to_string(), measured.ceilings),
+        quick: args.quick,
+        protocol: measured.record,
+        results: measured.results,
+    };
     let report = serde_json::to_value(&report).map_err(Error::failed)?;
     let mut text = serde_json::to_string_pretty(&report).map_err(Error::failed)?;
     text.push('\n');
@@ -167,213 +138,4 @@ fn protocol(args: &Args, device: &Device) -> Protocol {
     } else {
         Protocol::published(positions)
     }
-}
-
-fn measure(
-    kernel: &Registered,
-    declaration: &Declaration,
-    case: &Case,
-    device: &Device,
-    protocol: &Protocol,
-    args: &Args,
-    published: Option<&Published>,
-) -> Result<Report> {
-    let sliced = !device.name().starts_with("cuda");
-    let implementations = implementations(declaration, case, device)?;
-    let bar = ProgressBar::new(0);
-    bar.set_style(
-        ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}")
-            .map_err(Error::failed)?,
-    );
-    let measurements: Vec<Measurement<'_>> = implementations
-        .iter()
-        .filter_map(|implementation| implementation.as_ref().ok())
-        .map(|implementation| Measurement {
-            case,
-            implementation: &**implementation,
-            sliced,
-            progress: &bar,
-        })
-        .collect();
-    let steps: u64 = measurements
-        .iter()
-        .map(|measurement| steps(measurement, protocol))
-        .sum();
-    bar.set_length(steps);
-
-    let mut invariances = Vec::new();
-    for measurement in &measurements {
-        bar.set_message(measurement.implementation.name());
-        invariances.push(invariance(measurement, protocol)?);
-    }
-    let mut by_size: Vec<Vec<(u64, AccuracyLatency)>> = vec![Vec::new(); measurements.len()];
-    let mut ceilings = Vec::new();
-    for &positions in &protocol.positions {
-        bar.set_message(format!("S = {positions}"));
-        let accuracies = accuracy(&measurements, protocol, positions)?;
-        let bytes = case.bytes_per_position_and_column() * case.hidden * positions;
-        if sliced {
-            ceilings.push((positions, ceilings::of_cpu(bytes)));
-        }
-        let clock = Clock {
-            warm_up: protocol.warm_up,
-            timed_runs: protocol.timed_runs,
-            seed: protocol.layout_seed,
-            progress: &bar,
-        };
-        for ((measurement, accuracy), sizes) in
-            measurements.iter().zip(accuracies).zip(&mut by_size)
-        {
-            let latency = measurement
-                .implementation
-                .latency(case, positions, &clock)?;
-            sizes.push((
-                positions,
-                AccuracyLatency {
-                    fwd_rel_err: accuracy.fwd_rel_err(),
-                    grad_rel_err: accuracy.grad_rel_err().collect(),
-                    fwd_us: latency.fwd_us,
-                    fwd_bwd_us: latency.fwd_bwd_us,
-                    fwd_planned_us: latency.fwd_planned_us,
-                    bwd_us: latency.bwd_us,
-                    bwd_planned_us: latency.bwd_planned_us,
-                    plan_us: latency.plan_us,
-                    correctly_rounded: accuracy.correctly_rounded(),
-                    workspace_bytes: latency.workspace_bytes,
-                    schedule: latency.schedule,
-                    source_hash: latency.source_hash,
-                },
-            ));
-        }
-    }
-    bar.finish_and_clear();
-
-    let mut measured = measurements
-        .iter()
-        .zip(invariances.into_iter().zip(by_size))
-        .map(|(measurement, (batch_invariance, sizes))| {
-            Outcome::Measured(Box::new(Measured {
-                source: measurement.implementation.source(),
-                has_backward: true,
-                batch_invariance,
-                accuracy_latency: sizes.into_iter().collect(),
-            }))
-        });
-    let outcomes = NAMES
-        .into_iter()
-        .zip(&implementations)
-        .filter_map(|(name, implementation)| {
-            let outcome = match implementation {
-                Ok(_) => measured.next()?,
-                Err(reason) => Outcome::Unavailable {
-                    unavailable: reason.clone(),
-                },
-            };
-            Some((name, outcome))
-        });
-    let (rowloom_commit, tracked_tree_dirty) = environment::commit();
-    Ok(Report {
-        kind: published
-            .and_then(|published| published.text("kind"))
-            .unwrap_or_else(|| "rowloom_report".to_owned()),
-        rfc: published.and_then(|published| published.text("rfc")),
-        op: kernel.name.to_owned(),
-        rl_kernel_commit: None,
-        rowloom_commit,
-        tracked_tree_dirty,
-        environment: environment::environment(
-            device,
-            case.layout.to_string(),
-            ceilings.into_iter().collect(),
-        ),
-        quick: args.quick,
-        protocol: Record {
-            dtype: case.dtype.to_string(),
-            hidden: case.hidden,
-            rows: case.named_counts(&case.forward).into_iter().collect(),
-            index: IntType::I64.to_string(),
-            generator: random::GENERATOR.to_owned(),
-            columns_at_once: columns_at_once(
-                case,
-                sliced,
-                protocol.full_batch.max(protocol.largest()),
-            ),
-            protocol: protocol.clone(),
-        },
-        results: Results {
-            plain: outcomes.collect(),
-        },
-    })
-}
-
-/// Keys of the implementations.
-const NAMES: [&str; 3] = ["rowloom", "rowloom_f64", "index_select"];
-
-/// The implementations in the order of [`NAMES`]; for one that cannot run, why.
-fn implementations(
-    declaration: &Declaration,
-    case: &Case,
-    device: &Device,
-) -> Result<Vec<std::result::Result<Box<dyn Implementation>, String>>> {
-    let ours = |name, accumulate: Accumulate| -> Result<Box<dyn Implementation>> {
-        let order = Order {
-            accumulate,
-            ..declaration.forward().order
-        };
-        let ordered = declaration.with_order(order).map_err(Error::failed)?;
-        let kernels = (
-            ordered.forward().clone().into(),
-            ordered.backward(&Wants::all(ordered.forward())),
-        );
-        let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
-        Ok(Box::new(ours::Rowloom::new(
-            name, source, kernels, case, device,
-        )?))
-    };
-    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu"
-    {
-        Ok(Box::new(stand_in::StandIn::new(case)))
-    } else {
-        Err(format!(
-            "the framework path is not written for {device} yet"
-        ))
-    };
-    Ok(vec![
-        Ok(ours(NAMES[0], Accumulate::F32)?),
-        Ok(ours(NAMES[1], Accumulate::F64)?),
-        framework,
-    ])
-}
-
-/// Steps of the progress bar for one implementation.
-fn steps(measurement: &Measurement<'_>, protocol: &Protocol) -> u64 {
-    let alone: u64 = protocol.all_rows.iter().sum::<u64>() * protocol.seeds.len() as u64;
-    let published = 2 * (alone + protocol.sub_batches() + protocol.comparisons());
-    let sizes = protocol.positions.len() as u64;
-    published + table_gradient::steps(measurement, protocol) + sizes * (1 + latency::STEPS)
-}
-
-/// All checks of batch invariance.
-fn invariance(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<BatchInvariance> {
-    let all_rows = invariance::all_rows(measurement, protocol)?;
-    let full_vs_sub_batches = invariance::full_vs_sub(measurement, protocol)?;
-    let batch_size_sweep = invariance::sweep(measurement, protocol)?;
-    let params_repeatable = table_gradient::repeatable(measurement, protocol)?;
-    let table_gradient = table_gradient::table_gradient(measurement, protocol)?;
-    let batch_invariant = all_rows
-        .0
-        .iter()
-        .all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
-        && full_vs_sub_batches.fwd_differ + full_vs_sub_batches.rowgrad_differ == 0
-        && batch_size_sweep.differ == 0
-        && params_repeatable
-        && table_gradient.is_invariant();
-    Ok(BatchInvariance {
-        all_rows,
-        params_repeatable,
-        full_vs_sub_batches,
-        batch_size_sweep,
-        table_gradient,
-        batch_invariant,
-    })
 }

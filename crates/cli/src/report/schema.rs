@@ -4,6 +4,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::accuracy::Accuracy;
+use super::latency::Latency;
 use super::protocol::Protocol;
 
 /// A map in JSON, in insertion order.
@@ -219,6 +221,26 @@ pub struct AccuracyLatency {
     pub schedule: Value,
     /// Hash of the generated source of forward and backward.
     pub source_hash: Value,
+}
+
+impl AccuracyLatency {
+    /// What was measured at one S.
+    pub fn new(accuracy: &Accuracy, latency: Latency) -> AccuracyLatency {
+        AccuracyLatency {
+            fwd_rel_err: accuracy.fwd_rel_err(),
+            grad_rel_err: accuracy.grad_rel_err().collect(),
+            fwd_us: latency.fwd_us,
+            fwd_bwd_us: latency.fwd_bwd_us,
+            fwd_planned_us: latency.fwd_planned_us,
+            bwd_us: latency.bwd_us,
+            bwd_planned_us: latency.bwd_planned_us,
+            plan_us: latency.plan_us,
+            correctly_rounded: accuracy.correctly_rounded(),
+            workspace_bytes: latency.workspace_bytes,
+            schedule: latency.schedule,
+            source_hash: latency.source_hash,
+        }
+    }
 }
 
 impl<V> Default for Keyed<V> {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use rayon::prelude::*;
-use rowloom_codegen::ir::{Direction, FloatType, NodeId, Op, OutputKind, Shape};
+use rowloom_codegen::ir::{Direction, FloatType, InputKind, NodeId, Op, OutputKind, Shape};
 use rowloom_codegen::{DType, Verified};
+use rowloom_runtime::Device;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 
@@ -17,7 +19,7 @@ use super::accuracy::Outputs;
 use super::host::{Elements, HostTensor};
 use super::implementation::{Implementation, Loaded};
 use super::inputs::{Batch, Case};
-use super::latency::{Clock, Latency};
+use super::latency::{Clock, Latency, STEPS};
 
 /// The framework path on the CPU.
 pub struct StandIn {
@@ -68,7 +70,79 @@ impl Implementation for StandIn {
     }
 
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
-        super::latency::stand_in(self, case, positions, clock)
+        latency(self, case, positions, clock)
+    }
+}
+
+/// Times of the framework path on the CPU.
+fn latency(stand_in: &StandIn, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
+    let stream = Device::cpu().stream().map_err(Error::failed)?;
+    let batch = case.batch(&case.forward, positions, clock.seed, 0..case.hidden);
+    let forward = |batch: &Batch| stand_in.evaluate(Direction::Forward, batch);
+    let fwd_us = clock.median(&stream, || forward(&batch).map(drop))?;
+    let gradients = cotangents(case, &batch);
+    let bwd_us = clock.median(&stream, || {
+        stand_in.evaluate(Direction::Backward, &gradients).map(drop)
+    })?;
+    drop(gradients);
+    let fwd_bwd_us = clock.median(&stream, || {
+        let mut cloned = batch.clone();
+        for (input, tensors) in case.forward.inputs.iter().zip(&mut cloned.inputs) {
+            for tensor in tensors
+                .iter_mut()
+                .filter(|_| matches!(input.kind, InputKind::Table { .. }))
+            {
+                *tensor = HostTensor::new(
+                    tensor.rows,
+                    tensor.columns,
+                    Elements::clone(&tensor.elements),
+                );
+            }
+        }
+        drop(forward(&cloned)?);
+        stand_in
+            .evaluate(Direction::Backward, &cotangents(case, &batch))
+            .map(drop)
+    })?;
+    clock.progress.inc(STEPS - 3);
+    Ok(Latency {
+        fwd_us,
+        bwd_us,
+        fwd_bwd_us,
+        schedule: Value::Null,
+        source_hash: Value::Null,
+        ..Latency::default()
+    })
+}
+
+/// The backward's inputs: the forward's indices, and ones.
+fn cotangents(case: &Case, batch: &Batch) -> Batch {
+    let inputs = case.backward.inputs.iter().map(|input| {
+        if let Some(input) = case.forward.input(&input.name) {
+            return batch.inputs[input.index()].clone();
+        }
+        let filled = |ty, rows: usize, columns: usize| {
+            let fill = |_| {
+                HostTensor::new(
+                    rows,
+                    columns,
+                    Elements::ones(case.float(ty), rows * columns),
+                )
+            };
+            (0..input.count).map(fill).collect()
+        };
+        match input.kind {
+            InputKind::Rows(ty) => filled(ty, batch.positions, batch.hidden),
+            InputKind::Table { ty, rows, chunks } => {
+                filled(ty, case.rows(rows), chunks as usize * batch.hidden)
+            }
+            InputKind::Index { .. } => Vec::new(),
+        }
+    });
+    Batch {
+        positions: batch.positions,
+        hidden: batch.hidden,
+        inputs: inputs.collect(),
     }
 }
 
