@@ -185,7 +185,7 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    fn legal_schedules(&mut self) -> Result<Vec<Schedule>> {
+    fn legal_schedules(&self) -> Result<Vec<Schedule>> {
         let Some(arch) = self.stream.device().arch() else {
             return Ok(Vec::new());
         };
@@ -195,14 +195,8 @@ impl Placed<'_> {
             .iter()
             .any(|output| matches!(output.kind, OutputKind::Table { .. }));
         let inputs = self.inputs.views()?;
-        let spec = spec(
-            self.kernel,
-            &inputs,
-            &views_mut(&mut self.outputs),
-            sums,
-            arch,
-        )
-        .map_err(Error::failed)?;
+        let spec =
+            spec(self.kernel, &inputs, &views(&self.outputs), sums, arch).map_err(Error::failed)?;
         let mut schedules = Schedule::space(self.kernel, &spec);
         schedules.retain(|schedule| schedule.check(self.kernel, &spec).is_ok());
         Ok(schedules)
