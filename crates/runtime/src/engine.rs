@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::accelerator::Accelerator;
 use crate::error::Error;
-use crate::launch::Modules;
+use crate::modules::Modules;
 
 /// An accelerator and the code it has loaded.
 pub(crate) struct Engine {

@@ -25,6 +25,7 @@ mod error;
 #[doc(hidden)]
 pub mod generated;
 mod launch;
+mod modules;
 pub mod oracle;
 mod plan;
 mod tensor;

@@ -1,7 +1,9 @@
 //! Scratch memory that calls use again.
 
+use std::sync::Arc;
+
 use crate::device::{Lane, Stream};
-use crate::engine::DeviceMemory;
+use crate::engine::{DeviceMemory, Queue};
 use crate::error::Error;
 
 /// Scratch memory of one stream. A call that needs more than it has makes it
@@ -30,12 +32,8 @@ impl Workspace {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the device reports.
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
-        if let Lane::Accelerator(queue) = &self.stream.0
-            && self.bytes() < bytes
-        {
-            // The old memory is given back first: both at once may not fit.
-            self.memory = None;
-            self.memory = Some(DeviceMemory::allocate(queue, bytes)?);
+        if let Lane::Accelerator(queue) = &self.stream.0.clone() {
+            self.memory(queue, bytes)?;
         }
         Ok(())
     }
@@ -55,13 +53,18 @@ impl Workspace {
         match (&self.stream.0, &stream.0) {
             (Lane::Cpu(_), Lane::Cpu(_)) => true,
             (Lane::Accelerator(own), Lane::Accelerator(other)) => {
-                std::sync::Arc::ptr_eq(own, other)
+                Arc::ptr_eq(own, other)
             }
             (Lane::Cpu(_), Lane::Accelerator(_)) | (Lane::Accelerator(_), Lane::Cpu(_)) => false,
         }
     }
 
-    pub(crate) fn memory(&mut self) -> Option<&mut DeviceMemory> {
-        self.memory.as_mut()
+    /// At least `bytes` bytes for work of `queue`, which must be its own.
+    pub(crate) fn memory(&mut self, queue: &Arc<Queue>, bytes: u64) -> Result<&mut DeviceMemory, Error> {
+        let enough = self.memory.take().filter(|memory| memory.bytes() >= bytes);
+        Ok(self.memory.insert(match enough {
+            Some(memory) => memory,
+            None => DeviceMemory::allocate(queue, bytes)?,
+        }))
     }
 }

@@ -7,7 +7,7 @@ use rowloom_codegen::{Arch, DType, IntType, SClass, Spec};
 use crate::element::ElementType;
 use crate::error::Error;
 use crate::plan::MAX_POSITIONS;
-use crate::tensor::{AnyView, Bytes};
+use crate::tensor::AnyView;
 
 /// A fact and the argument that it comes from.
 type Known<T> = Option<(T, String)>;
@@ -309,15 +309,4 @@ pub(super) fn access(views: &[AnyView<'_>], hidden: u64) -> Access {
         }
     }
     Access { vector_bytes: 1 << aligned.trailing_zeros() }
-}
-
-impl AnyView<'_> {
-    /// Address of the first element, in its device's memory.
-    pub(crate) fn address(&self) -> u64 {
-        let offset = self.layout.span_bytes().start;
-        match self.bytes {
-            Bytes::Host(bytes) => bytes.as_ptr() as u64 + offset,
-            Bytes::Device(memory) => memory.address() + offset,
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Calls: one entry for every kernel, direction and device.
 
 mod facts;
+mod on_accelerator;
 mod on_cpu;
 mod rows;
 
@@ -52,7 +53,7 @@ pub fn run(stream: &Stream, kernel: &Verified, call: Call<'_, '_>) -> Result<(),
     }
     match &stream.0 {
         Lane::Cpu(tiling) => on_cpu::run(kernel, &spec, positions, call, tiling),
-        Lane::Accelerator(_) => Err(Error::OnlyAccelerator("kernel")),
+        Lane::Accelerator(queue) => on_accelerator::run(stream, queue, kernel, &spec, positions, call),
     }
 }
 

@@ -2,18 +2,69 @@
 
 use std::sync::Arc;
 
-use super::{RowPlan, RowShape};
-use crate::device::Stream;
-use crate::engine::Queue;
-use crate::error::Error;
-use crate::tensor::AnyView;
+use rowloom_codegen::cuda::{self, PlanArray, PlanShape};
 
+use super::{RowPlan, RowShape, fault, place};
+use crate::device::Stream;
+use crate::element::ElementType;
+use crate::engine::{DeviceMemory, Queue};
+use crate::error::Error;
+use crate::launch::{Place, Places, PlanPlace, execute};
+use crate::tensor::{AnyTensor, AnyView};
+
+/// Builds a plan with generated code. The shape and the indices have been checked.
 pub(super) fn build(
-    _stream: &Stream,
-    _queue: &Arc<Queue>,
-    _shape: &RowShape,
-    _indices: &[AnyView<'_>],
-    _positions: u64,
+    stream: &Stream,
+    queue: &Arc<Queue>,
+    shape: &RowShape,
+    indices: &[AnyView<'_>],
+    positions: u64,
 ) -> Result<RowPlan, Error> {
-    Err(Error::OnlyAccelerator("plan"))
+    let ready = queue.engine.plan(&generated(shape, indices))?;
+    let most_blocks = positions / u64::from(shape.block) + shape.rows;
+    let size = |array| match array {
+        PlanArray::Rows | PlanArray::Order => positions,
+        PlanArray::SegmentStart | PlanArray::BlockStart | PlanArray::PartialStart => shape.rows + 1,
+        PlanArray::BlockRow => most_blocks,
+    };
+    let allocate = |array| AnyTensor::uninit(stream, ElementType::U32, size(array), 1);
+    let [a, b, c, d, e, f] = PlanArray::ALL.map(allocate);
+    let mut arrays = [a?, b?, c?, d?, e?, f?];
+    let inputs = indices.iter().map(|index| Ok(vec![Place::of(queue, index)?]));
+    let addresses = std::array::from_fn(|at| arrays[at].view().address());
+    let places = Places {
+        positions,
+        inputs: inputs.collect::<Result<_, Error>>()?,
+        outputs: Vec::new(),
+        plans: vec![PlanPlace { arrays: addresses, blocks: 0, partials: 0 }],
+    };
+    let mut scratch = DeviceMemory::allocate(queue, places.scratch_bytes(&ready.source))?;
+    if let Some(found) = execute(queue, &ready, &places, &mut scratch)? {
+        let value = indices[found.term].integer(stream, found.position)?;
+        return Err(fault(&shape.terms[found.term], found.position, value));
+    }
+    let last = |array: PlanArray| -> Result<u64, Error> {
+        let view = arrays[place(array)].view().rows(shape.rows..shape.rows + 1)?;
+        Ok(view.to_vec::<u32>(stream)?[0].into())
+    };
+    let (blocks, partials) = (last(PlanArray::BlockStart)?, last(PlanArray::PartialStart)?);
+    arrays[place(PlanArray::BlockRow)].truncate(blocks);
+    let device = stream.device();
+    Ok(RowPlan { device, positions, rows: shape.rows, block: shape.block, arrays, blocks, partials })
+}
+
+/// The shape as the generator wants it: no names, but element types.
+fn generated(shape: &RowShape, indices: &[AnyView<'_>]) -> PlanShape {
+    let term = |(term, index): (&super::Term, &AnyView<'_>)| {
+        let ElementType::Int(ty) = index.element_type() else {
+            unreachable!("RowShape::check has refused other types");
+        };
+        cuda::Term { ty, factor: term.factor, bound: term.bound, pad: term.pad }
+    };
+    PlanShape {
+        terms: shape.terms.iter().zip(indices).map(term).collect(),
+        offset: shape.offset,
+        rows: shape.rows,
+        block: shape.block,
+    }
 }

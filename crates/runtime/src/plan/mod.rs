@@ -10,7 +10,7 @@ use std::fmt;
 use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
 
-pub(crate) use on_cpu::{HostPlan, validated_rows};
+pub(crate) use on_cpu::{HostPlan, fault, validated_rows};
 pub(crate) use shape::MAX_POSITIONS;
 pub use shape::{RowShape, Term};
 
@@ -139,7 +139,7 @@ impl RowPlan {
 }
 
 /// Where [`PlanArray::ALL`] has it.
-fn place(array: PlanArray) -> usize {
+pub(crate) fn place(array: PlanArray) -> usize {
     match array {
         PlanArray::Rows => 0,
         PlanArray::Order => 1,

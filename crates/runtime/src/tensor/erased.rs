@@ -140,6 +140,11 @@ impl AnyTensor {
         self.layout.elements() * self.layout.ty.bytes()
     }
 
+    /// Keeps the first `rows` rows, of which it has at least so many.
+    pub(crate) fn truncate(&mut self, rows: u64) {
+        self.layout.rows = self.layout.rows.min(rows);
+    }
+
     /// All of it.
     pub fn view(&self) -> AnyView<'_> {
         let bytes = match &self.memory {

@@ -4,10 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rowloom_codegen::IntType;
+
 use super::{Layout, View};
 use crate::device::{Device, Lane, Stream};
 use crate::element::{Element, ElementType};
-use crate::engine::DeviceMemory;
+use crate::engine::{DeviceMemory, Queue};
 use crate::error::Error;
 
 /// A borrowed (rows, columns) tensor of an element type known at run time, with
@@ -183,6 +185,42 @@ impl<'a> AnyView<'a> {
                 .download(stream, to)
             }
             (Bytes::Device(_), _) => Err(self.wrong_device("the view", stream)),
+        }
+    }
+
+    /// The number at one position of an index. Waits for the stream.
+    pub(crate) fn integer(&self, stream: &Stream, position: u64) -> Result<i64, Error> {
+        let one = self.rows(position..position + 1)?;
+        Ok(match self.layout.ty {
+            ElementType::Int(IntType::U8) => one.to_vec::<u8>(stream)?[0].into(),
+            ElementType::Int(IntType::I32) => one.to_vec::<i32>(stream)?[0].into(),
+            ElementType::Int(IntType::I64) => one.to_vec::<i64>(stream)?[0],
+            ElementType::U32 | ElementType::Float(_) => unreachable!("an index holds integers"),
+        })
+    }
+
+    /// Address of the first element, in its device's memory.
+    pub(crate) fn address(&self) -> u64 {
+        let offset = self.layout.span_bytes().start;
+        match self.bytes {
+            Bytes::Host(bytes) => bytes.as_ptr() as u64 + offset,
+            Bytes::Device(memory) => memory.address() + offset,
+        }
+    }
+
+    /// Lets later work of `queue` use it, after all that other streams have queued.
+    pub(crate) fn join(&self, queue: &Arc<Queue>) -> Result<(), Error> {
+        match self.bytes {
+            Bytes::Host(_) => Ok(()),
+            Bytes::Device(memory) => memory.join(queue),
+        }
+    }
+
+    /// The same for content that is complete and never changes: no waiting.
+    pub(crate) fn share(&self, queue: &Arc<Queue>) {
+        match self.bytes {
+            Bytes::Host(_) => {}
+            Bytes::Device(memory) => memory.share(queue),
         }
     }
 
@@ -398,7 +436,9 @@ impl<'a> AnyViewMut<'a> {
                 }
                 Ok(())
             }
-            (BytesMut::Device(memory), Lane::Accelerator(queue)) if layout.is_contiguous() => {
+            (BytesMut::Device(memory), Lane::Accelerator(queue))
+                if layout.is_contiguous() && Arc::ptr_eq(&memory.queue.engine, &queue.engine) =>
+            {
                 memory.upload(queue, layout.span_bytes().start, from)
             }
             (BytesMut::Device(_), _) => Err(self.as_view().wrong_device("the view", stream)),
