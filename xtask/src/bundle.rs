@@ -33,8 +33,8 @@ fn built_test(name: &str) -> Result<PathBuf, String> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let key = "\"executable\":\"";
-    let paths = text.lines().filter_map(|line| Some(line.split_once(key)?.1.split_once('"')?.0));
-    let path = paths.filter(|path| path.contains(&format!("/{name}-"))).next_back();
+    let mut paths = text.lines().filter_map(|line| Some(line.split_once(key)?.1.split_once('"')?.0));
+    let path = paths.rfind(|path| path.contains(&format!("/{name}-")));
     path.map(PathBuf::from).ok_or_else(|| format!("cargo names no binary of test `{name}`"))
 }
 

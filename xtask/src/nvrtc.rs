@@ -20,7 +20,7 @@ pub(crate) fn path() -> Result<PathBuf, String> {
     }
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     // A folder of its own until it is whole, so that an interrupted fetch leaves nothing that looks right.
-    let partial = folder.with_extension("partial");
+    let partial = target().join("nvrtc/partial");
     let _ = std::fs::remove_dir_all(&partial);
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"];
     run(Command::new("python3").args(pip).arg("--target").arg(&partial).arg(WHEEL))

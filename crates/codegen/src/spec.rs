@@ -127,7 +127,11 @@ pub enum SpecError {
         what: String,
     },
     /// A row count that a bound does not divide, or one too large.
-    #[error("{kernel}: {name} is in 0..{extent}, and {extent} is no whole number for {count} = {value}")]
+    #[error(
+        "{kernel}: {name} is in 0..{extent}, and {extent} is no whole number for {count} = {value}; \
+         {count} must be a multiple of {unit}, such as {}",
+        value.div_ceil(*unit) * unit
+    )]
     Indivisible {
         /// Kernel.
         kernel: String,
@@ -139,6 +143,8 @@ pub enum SpecError {
         count: String,
         /// Its value.
         value: u64,
+        /// What it must be a multiple of.
+        unit: u64,
     },
     /// More rows than row numbers can say.
     #[error("{name} has {rows} rows; the limit is {limit}")]
@@ -333,6 +339,7 @@ impl Spec {
                 extent: extent.text(&kernel.counts),
                 count: kernel.counts[count.index()].clone(),
                 value: self.counts[count.index()],
+                unit: extent.denominator,
             }
         })?;
         if value == 0 {

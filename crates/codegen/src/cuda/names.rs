@@ -200,7 +200,11 @@ fn numbered_local(name: &str) -> bool {
 }
 
 fn numbered(name: &str, count: usize, element: u32) -> String {
-    if count == 1 { name.to_owned() } else { format!("{name}{element}") }
+    match (count, name.ends_with(|c: char| c.is_ascii_digit())) {
+        (1, _) => name.to_owned(),
+        (_, false) => format!("{name}{element}"),
+        (_, true) => format!("{name}_{element}"),
+    }
 }
 
 pub(super) fn float(dtype: DType) -> &'static str {

@@ -18,7 +18,7 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// `head {`, the lines of `inside`, `}`.
+    /// `head {`, the lines of `inside`, `}`. An empty head opens a scope.
     pub fn block(&mut self, head: impl Display, inside: impl FnOnce(&mut Writer)) {
         self.open(head);
         inside(self);
@@ -26,7 +26,8 @@ impl Writer {
     }
 
     pub fn open(&mut self, head: impl Display) {
-        self.line(format!("{head} {{"));
+        let head = head.to_string();
+        self.line(if head.is_empty() { "{".to_owned() } else { format!("{head} {{") });
         self.depth += 1;
     }
 

@@ -152,12 +152,13 @@ impl Chain<'_, '_> {
         let width = widest.min(self.schedule.columns);
         let name = context.names.output(context.kernel, self.group.output, 0);
         let chunk = self.chunk_number();
+        let offset = match chunk.as_str() {
+            "0" => String::new(),
+            chunk => format!("static_cast<rl_u64>({chunk}) * {} + ", context.spec.hidden),
+        };
         let ty = names::float(dtype);
         let accumulate = context.kernel.order.accumulate;
-        writer.line(format!(
-            "{ty}* const {name}_row = {name} + {row} * {name}_stride + static_cast<rl_u64>({chunk}) * {} + column;",
-            context.spec.hidden
-        ));
+        writer.line(format!("{ty}* const {name}_row = {name} + {row} * {name}_stride + {offset}column;"));
         self.pieces(
             writer,
             width,

@@ -30,18 +30,31 @@ pub(super) fn rows(context: &mut Context<'_>, group: &Group, name: &str, schedul
         }
         writer.block(format!("for (rl_u64 work = rl_block(); work < {units}; work += rl_blocks())"), |writer| {
             chain.split_work(writer, "row");
-            chain.zeros(writer, "result_sum");
-            for term in 0..group.terms.len() {
-                writer.block("", |writer| row_term(&chain, writer, term));
+            match group.terms.len() {
+                0 => chain.zeros(writer, "total"),
+                1 => row_term(&chain, writer, 0),
+                terms => {
+                    chain.zeros(writer, "all");
+                    (0..terms).for_each(|term| writer.block("", |writer| add_term(&chain, writer, term)));
+                }
             }
-            writer.block(chain.inside(), |writer| chain.store(writer, "result_sum", "row"));
+            let total = if group.terms.len() > 1 { "all" } else { "total" };
+            writer.block(chain.inside(), |writer| chain.store(writer, total, "row"));
         });
     });
     let count = Count::Fixed(units);
     finish(context, writer, name, schedule, count, params, "a block is one row × one tile of columns");
 }
 
-/// Adds the whole sum of one term to `result_sum`; the first one is it.
+/// Adds the whole sum of one term to `all`; the first one is it.
+fn add_term(chain: &Chain<'_, '_>, writer: &mut Writer, term: usize) {
+    row_term(chain, writer, term);
+    let add = if term == 0 { "total[lane]" } else { "all[lane] + total[lane]" };
+    let columns = chain.schedule.columns;
+    writer.line(format!("RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) all[lane] = {add};"));
+}
+
+/// `total`: the whole sum of one term.
 fn row_term(chain: &Chain<'_, '_>, writer: &mut Writer, term: usize) {
     let row = chain.group.terms[term].row;
     let order = chain.context.plan_name(row, PlanArray::Order);
@@ -49,10 +62,10 @@ fn row_term(chain: &Chain<'_, '_>, writer: &mut Writer, term: usize) {
     let block = chain.context.kernel.order.block;
     let columns = chain.schedule.columns;
     chain.zeros(writer, "total");
-    writer.line(format!("const rl_u32 last = rl_load<rl_u32>({start} + row + 1);"));
-    let head = format!("for (rl_u32 begin = rl_load<rl_u32>({start} + row); begin < last; begin += {block})");
+    writer.line(format!("const rl_u64 end = rl_load<rl_u32>({start} + row + 1);"));
+    let head = format!("for (rl_u64 begin = rl_load<rl_u32>({start} + row); begin < end; begin += {block})");
     writer.block(head, |writer| {
-        writer.line(format!("const rl_u32 count = last - begin < {block} ? last - begin : {block};"));
+        writer.line(format!("const rl_u32 count = end - begin < {block} ? end - begin : {block};"));
         chain.stage_positions(writer, &order);
         writer.block(chain.inside(), |writer| {
             chain.zeros(writer, "sum");
@@ -63,8 +76,6 @@ fn row_term(chain: &Chain<'_, '_>, writer: &mut Writer, term: usize) {
             ));
         });
     });
-    let add = if term == 0 { "total[lane]" } else { "result_sum[lane] + total[lane]" };
-    writer.line(format!("RL_UNROLL for (int lane = 0; lane < {columns}; ++lane) result_sum[lane] = {add};"));
 }
 
 /// One block of positions of a row × one tile of columns. A row of one block is
@@ -167,7 +178,7 @@ fn block_sum(chain: &Chain<'_, '_>, writer: &mut Writer) {
 /// `(slot * chunks + chunk) * H + column`: where a block's partial sums lie.
 fn partial_at(chain: &Chain<'_, '_>, slot: &str) -> String {
     let chunks = chain.group.chunks.len();
-    let chunk = if chunks > 1 { format!("({slot} * {chunks} + chunk)") } else { format!("({slot})") };
+    let chunk = if chunks > 1 { format!("({slot} * {chunks} + chunk)") } else { slot.to_owned() };
     format!("partials + {chunk} * {} + column", chain.context.spec.hidden)
 }
 

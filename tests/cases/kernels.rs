@@ -1,0 +1,40 @@
+//! Kernels that have what the H3 ops do not.
+
+use rowloom::prelude::*;
+
+/// Their names.
+pub const NAMES: [&str; 3] = ["two_tables", "one_table_twice", "scatter_of_gathered"];
+
+/// Several tables, row counts, types and outputs; a chunk unread, a value returned twice.
+#[kernel]
+pub fn two_tables<T: Float, const R: usize, const N: usize>(
+    table: Table<T, R, 3>,
+    other: Table<f32, { N * 3 }>,
+    x: Rows<bf16>,
+    a: Index<i32, R>,
+    b: Index<i64, N>,
+    c: Index<u8, 3>,
+) -> ([Rows<T>; 3], Rows<f32>, Rows<bf16>) {
+    let [first, _, third] = table[a];
+    ([first, third, first], other[b * 3 + c], x)
+}
+
+/// One table through two row expressions.
+#[kernel(order(block = 64))]
+pub fn one_table_twice<T: Float, I: Int, const R: usize>(
+    table: Table<T, R>,
+    first: Index<I, R>,
+    second: Index<I, R>,
+) -> (Rows<T>, Rows<T>) {
+    (table[first], table[second])
+}
+
+/// A sum of what was gathered, by another index.
+#[kernel(order(accumulate = f64))]
+pub fn scatter_of_gathered<T: Float, I: Int, const R: usize, const N: usize>(
+    table: Table<T, R>,
+    from: Index<I, R>,
+    to: Index<I, N>,
+) -> Table<T, N> {
+    segment_sum(table[from], to)
+}

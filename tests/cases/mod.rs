@@ -1,0 +1,136 @@
+//! What the suites of every engine run: one list of kernels, Specs and schedules.
+#![allow(dead_code, reason = "each suite uses its part")]
+
+pub mod kernels;
+
+use rowloom::Registered;
+// Its kernels register themselves.
+use rowloom_op_adaln as _;
+use rowloom::codegen::cuda::{PlanShape, Term};
+use rowloom::codegen::ir::{Direction, Order};
+use rowloom::codegen::{
+    Accumulate, DType, IntType, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
+};
+
+/// H of the snapshots: MiniMax-H3's.
+pub const HIDDEN: u64 = 5376;
+
+/// One source.
+pub struct Case {
+    /// Unique; also the snapshot's name.
+    pub name: String,
+    pub kernel: Verified,
+    pub spec: Spec,
+    pub schedule: Schedule,
+}
+
+impl Case {
+    pub fn source(&self) -> Source {
+        generate(&self.kernel, &self.spec, &self.schedule).expect("the case is legal")
+    }
+}
+
+/// A registered kernel of this name.
+pub fn registered(name: &str) -> &'static Registered {
+    rowloom::registered().find(|kernel| kernel.name == name).expect("it is declared")
+}
+
+/// A kernel's direction under an accumulator.
+pub fn direction(name: &str, direction: Direction, accumulate: Accumulate) -> Verified {
+    let declared = (registered(name).declaration)();
+    let order = Order { accumulate, ..declared.forward().order };
+    let declared = declared.with_order(order).expect("an accumulator is any kernel's");
+    match direction {
+        Direction::Forward => declared.forward().clone(),
+        Direction::Backward => backward(declared.forward(), &Wants::all(declared.forward())),
+    }
+}
+
+/// Whether a kernel sums over positions, so that it needs plans and has an accumulator.
+pub fn sums(kernel: &Verified) -> bool {
+    kernel.nodes.iter().any(|node| matches!(node.op, rowloom::codegen::ir::Op::SegmentSum { .. }))
+}
+
+/// Every op × direction × dtype × small, benchmark and large R × S class × mode × accumulator
+/// that changes the text, each with its default schedule.
+pub fn snapshots() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for name in ["adaln_row_gather", "row_gather", "row_scatter_sum"] {
+        for way in [Direction::Forward, Direction::Backward] {
+            for dtype in [DType::F32, DType::Bf16] {
+                // 3 does not divide 4096.
+                let large = if name == "adaln_row_gather" { 4098 } else { 4096 };
+                for rows in [3, 9, large] {
+                    cases.extend(of_kernel(name, way, dtype, rows));
+                }
+            }
+        }
+    }
+    // What the first three do not have: pads, several tables, several row expressions, other types.
+    for name in kernels::NAMES {
+        for way in [Direction::Forward, Direction::Backward] {
+            cases.extend(of_kernel(name, way, DType::F16, 9));
+        }
+    }
+    cases
+}
+
+fn of_kernel(name: &str, way: Direction, dtype: DType, rows: u64) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for accumulate in [Accumulate::F32, Accumulate::F64] {
+        let kernel = direction(name, way, accumulate);
+        let sums = sums(&kernel);
+        if !sums && accumulate == Accumulate::F64 {
+            continue;
+        }
+        // A gather's text depends on the mode, a sum's on the class of S.
+        let modes: &[(bool, SClass)] = if sums {
+            &[(true, SClass::OneBlock), (true, SClass::Short), (true, SClass::Long)]
+        } else {
+            &[(true, SClass::Long), (false, SClass::Long)]
+        };
+        for &(planned, s_class) in modes {
+            let counts = vec![rows; kernel.counts.len()];
+            let mut spec = Spec::contiguous(&kernel, dtype, IntType::I64, &counts, HIDDEN);
+            spec.planned = planned;
+            spec.s_class = s_class;
+            let mode = if planned { "planned" } else { "checked" };
+            let class = match s_class {
+                SClass::OneBlock => "one_block",
+                SClass::Short => "short",
+                SClass::Long => "long",
+            };
+            let tail = if sums { format!("{class}_{accumulate}") } else { mode.to_owned() };
+            let schedule = Schedule::default_for(&kernel, &spec).expect("a default exists");
+            cases.push(Case { name: format!("{name}_{way}_{dtype}_r{rows}_{tail}"), kernel: kernel.clone(), spec, schedule });
+        }
+    }
+    cases
+}
+
+/// Plans of the benchmark's rows, of many rows, and of each index type with a pad.
+pub fn plans() -> Vec<(String, PlanShape)> {
+    let adaln = |rows: u64| {
+        let term = |factor, bound| Term { ty: IntType::I64, factor, bound, pad: None };
+        PlanShape { terms: vec![term(3, rows / 3), term(1, 3)], offset: 0, rows, block: 256 }
+    };
+    let direct = |ty, pad, rows| PlanShape {
+        terms: vec![Term { ty, factor: 1, bound: rows, pad }],
+        offset: 0,
+        rows,
+        block: 256,
+    };
+    vec![
+        ("plan_r3".to_owned(), adaln(3)),
+        ("plan_r9".to_owned(), adaln(9)),
+        ("plan_r4098".to_owned(), adaln(4098)),
+        ("plan_i32_padded_r4096".to_owned(), direct(IntType::I32, Some(-1), 4096)),
+        ("plan_u8_padded_r200".to_owned(), direct(IntType::U8, Some(255), 200)),
+    ]
+}
+
+/// The sources of all snapshots, by name.
+pub fn sources() -> Vec<(String, Source)> {
+    let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));
+    kernels.chain(plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)))).collect()
+}

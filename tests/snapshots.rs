@@ -1,0 +1,59 @@
+//! The generated CUDA C, reviewed like source: header, the names of the
+//! primitives used, body and steps. The primitives' own text stands once.
+
+mod cases;
+
+use rowloom::codegen::cuda::{Primitive, Source, Step, Target};
+
+fn check(name: &str, text: &str) {
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn reviewed(source: &Source) -> String {
+    let primitives: Vec<String> = source.primitives.iter().map(|primitive| format!("{primitive:?}")).collect();
+    let steps: Vec<String> = source
+        .steps
+        .iter()
+        .map(|step| match step {
+            Step::Fill { scratch, byte } => format!("// fill {} with {byte:#04x}", source.scratch[*scratch].name),
+            Step::Launch(entry) => format!("// launch {} <<<{:?}, {}>>>", entry.name, entry.grid, entry.threads),
+        })
+        .collect();
+    format!("{}// primitives {}\n{}\n{}\n", source.header, primitives.join(" "), source.body, steps.join("\n"))
+}
+
+#[test]
+fn generated_sources_are_as_reviewed() {
+    let sources = cases::sources();
+    let mut names: Vec<&String> = sources.iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), sources.len(), "names are unique");
+    for (name, source) in &sources {
+        check(name, &reviewed(source));
+    }
+}
+
+#[test]
+fn primitives_are_as_reviewed() {
+    for (name, target) in [("primitives_device", Target::Device), ("primitives_host", Target::Host)] {
+        let text: Vec<&str> = Primitive::ALL.iter().map(|primitive| primitive.text(target)).collect();
+        check(name, &text.join("\n"));
+    }
+}
+
+#[test]
+fn sources_include_nothing_and_add_no_floats_atomically() {
+    for (name, source) in cases::sources() {
+        let text = source.text(Target::Device);
+        assert!(!text.contains("#include"), "{name}");
+        assert!(!text.contains("atomicAdd(float") && !text.contains("red."), "{name}");
+        for line in text.lines().filter(|line| line.contains("atomic") && !line.contains("#define")) {
+            let integers = line.contains("rl_u32* address") || line.contains("rl_u64* address");
+            let calls = line.contains("rl_atomic_add(arrivals") || line.contains("rl_atomic_min(error");
+            assert!(integers || calls, "{name}: {line}");
+        }
+    }
+}
