@@ -87,6 +87,20 @@ pub fn allocate_outputs(
     kernel.outputs.iter().map(allocate).collect()
 }
 
+/// Types and sizes that inputs on the CPU and named row counts determine, and S.
+pub(crate) fn sizes_of_inputs(
+    stream: &Stream,
+    kernel: &Verified,
+    inputs: &[Vec<AnyView<'_>>],
+    counts: &[(&str, u64)],
+) -> Result<(Spec, u64), Error> {
+    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    facts.add_counts(counts)?;
+    check_devices(stream, kernel, inputs, &[])?;
+    let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
+    Ok((spec, positions))
+}
+
 /// The specialisation that a call asks for.
 ///
 /// # Errors

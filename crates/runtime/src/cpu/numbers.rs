@@ -59,7 +59,7 @@ pub(crate) trait Accumulator: Copy + Default + Send + Sync + std::ops::AddAssign
     fn of(value: f32) -> Self;
 
     /// Rounds to nearest even once; a NaN becomes the canonical one.
-    fn round<E: Stored>(self) -> E;
+    fn stored_as<E: Stored>(self) -> E;
 }
 
 impl Accumulator for f32 {
@@ -67,7 +67,7 @@ impl Accumulator for f32 {
         value
     }
 
-    fn round<E: Stored>(self) -> E {
+    fn stored_as<E: Stored>(self) -> E {
         E::round(self)
     }
 }
@@ -77,7 +77,7 @@ impl Accumulator for f64 {
         value.into()
     }
 
-    fn round<E: Stored>(self) -> E {
+    fn stored_as<E: Stored>(self) -> E {
         match E::DTYPE {
             rowloom_codegen::DType::F32 => E::round(self as f32),
             // f32 has more than two bits beyond f16 and bf16: what is rounded to odd
@@ -139,8 +139,8 @@ mod tests {
             let under = f64::from_bits(middle.to_bits() - 1);
             for value in [low, middle, nudge, under, low + (high - low) / 3.0] {
                 let expected = nearest_even(value, &all);
-                assert_eq!(to_bits(value.round::<E>()), expected, "{value:e}");
-                assert_eq!(to_bits((-value).round::<E>()), expected | 0x8000, "-{value:e}");
+                assert_eq!(to_bits(value.stored_as::<E>()), expected, "{value:e}");
+                assert_eq!(to_bits((-value).stored_as::<E>()), expected | 0x8000, "-{value:e}");
             }
         }
     }
@@ -149,23 +149,23 @@ mod tests {
     fn f64_rounds_to_bf16_once() {
         check(bf16::from_bits, bf16::to_bits);
         // Through f32 the tie would be made first and then go to even.
-        assert_eq!((1.0 + 2f64.powi(-8) + 2f64.powi(-40)).round::<bf16>().to_bits(), 0x3F81);
+        assert_eq!((1.0 + 2f64.powi(-8) + 2f64.powi(-40)).stored_as::<bf16>().to_bits(), 0x3F81);
     }
 
     #[test]
     fn f64_rounds_to_f16_once() {
         check(f16::from_bits, f16::to_bits);
-        assert_eq!((1.0 + 2f64.powi(-11) + 2f64.powi(-40)).round::<f16>().to_bits(), 0x3C01);
+        assert_eq!((1.0 + 2f64.powi(-11) + 2f64.powi(-40)).stored_as::<f16>().to_bits(), 0x3C01);
     }
 
     #[test]
     fn overflow_goes_to_infinity_at_half_a_step_beyond_the_largest() {
-        assert_eq!(65519.999_f64.round::<f16>().to_bits(), 0x7BFF);
-        assert_eq!(65520_f64.round::<f16>().to_bits(), 0x7C00);
-        assert_eq!(f64::MAX.round::<bf16>().to_bits(), 0x7F80);
-        assert_eq!((-f64::MAX).round::<f32>().to_bits(), 0xFF80_0000);
-        assert_eq!(1e-300_f64.round::<bf16>().to_bits(), 0);
-        assert_eq!((-1e-300_f64).round::<bf16>().to_bits(), 0x8000);
+        assert_eq!(65519.999_f64.stored_as::<f16>().to_bits(), 0x7BFF);
+        assert_eq!(65520_f64.stored_as::<f16>().to_bits(), 0x7C00);
+        assert_eq!(f64::MAX.stored_as::<bf16>().to_bits(), 0x7F80);
+        assert_eq!((-f64::MAX).stored_as::<f32>().to_bits(), 0xFF80_0000);
+        assert_eq!(1e-300_f64.stored_as::<bf16>().to_bits(), 0);
+        assert_eq!((-1e-300_f64).stored_as::<bf16>().to_bits(), 0x8000);
     }
 
     #[test]
@@ -174,9 +174,9 @@ mod tests {
         assert_eq!(<bf16 as Stored>::round(nan).to_bits(), 0x7FC0);
         assert_eq!(<f16 as Stored>::round(nan).to_bits(), 0x7E00);
         assert_eq!(<f32 as Stored>::round(nan).to_bits(), 0x7FC0_0000);
-        assert_eq!(f64::from(nan).round::<bf16>().to_bits(), 0x7FC0);
-        assert_eq!(f64::from(nan).round::<f16>().to_bits(), 0x7E00);
-        assert_eq!(f64::from(nan).round::<f32>().to_bits(), 0x7FC0_0000);
+        assert_eq!(f64::from(nan).stored_as::<bf16>().to_bits(), 0x7FC0);
+        assert_eq!(f64::from(nan).stored_as::<f16>().to_bits(), 0x7E00);
+        assert_eq!(f64::from(nan).stored_as::<f32>().to_bits(), 0x7FC0_0000);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl<A: Accumulator> Task<'_, '_, A> {
                 Op::Cast { value } => {
                     self.table_row(value, row, &mut sum);
                     for (to, sum) in to.iter_mut().zip(&sum) {
-                        *to = sum.round();
+                        *to = sum.stored_as();
                     }
                 }
                 Op::Read { .. } | Op::Gather { .. } | Op::Add { .. } | Op::SegmentSum { .. } => {

@@ -5,6 +5,7 @@ mod indices;
 mod invariance;
 mod kernels;
 mod moves;
+mod oracle;
 mod plans;
 mod reference;
 mod sizes;
