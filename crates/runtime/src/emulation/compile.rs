@@ -24,10 +24,7 @@ const OPTIONS: [&str; 11] = [
 
 /// The compiler's command.
 pub(super) fn compiler() -> String {
-    std::env::var("CXX")
-        .ok()
-        .filter(|command| !command.is_empty())
-        .unwrap_or_else(|| "g++".to_owned())
+    std::env::var("CXX").ok().filter(|command| !command.is_empty()).unwrap_or_else(|| "g++".to_owned())
 }
 
 /// Fails if there is no compiler.
@@ -45,14 +42,9 @@ pub(super) fn compile(text: &str, kernels: &str) -> Result<Library, Error> {
         let doing = format!("{doing} for the emulation");
         move |error| Error::Io { doing, error }
     };
-    let folder = tempfile::Builder::new()
-        .prefix("rowloom-emulation-")
-        .tempdir()
-        .map_err(doing("making a temporary folder"))?;
-    let (unit, library) = (
-        folder.path().join("kernels.cpp"),
-        folder.path().join("kernels.so"),
-    );
+    let folder =
+        tempfile::Builder::new().prefix("rowloom-emulation-").tempdir().map_err(doing("making a temporary folder"))?;
+    let (unit, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
     std::fs::write(&unit, text).map_err(doing("writing C++ text"))?;
     let command = compiler();
     let output = Command::new(&command)
@@ -61,17 +53,10 @@ pub(super) fn compile(text: &str, kernels: &str) -> Result<Library, Error> {
         .arg(&library)
         .arg(&unit)
         .output()
-        .map_err(|error| Error::NoCompiler {
-            command: command.clone(),
-            error,
-        })?;
+        .map_err(|error| Error::NoCompiler { command: command.clone(), error })?;
     if !output.status.success() {
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Error::Compile {
-            compiler: command,
-            source_name: kernels.to_owned(),
-            log,
-        });
+        return Err(Error::Compile { compiler: command, source_name: kernels.to_owned(), log });
     }
     // Once loaded, the file is no longer needed.
     Library::open(&library)

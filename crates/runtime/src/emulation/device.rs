@@ -16,11 +16,7 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::NoCompiler`] without a C++ compiler.
 pub(crate) fn open(seed: u64) -> Result<Box<dyn Accelerator>, Error> {
-    Ok(Box::new(Emulated {
-        emulator: Emulator::new(seed)?,
-        heap: Heap::default(),
-        functions: Mutex::default(),
-    }))
+    Ok(Box::new(Emulated { emulator: Emulator::new(seed)?, heap: Heap::default(), functions: Mutex::default() }))
 }
 
 /// Host memory and compiled bodies. Work is done when a call returns, so all streams are one.
@@ -34,10 +30,7 @@ struct Emulated {
 impl Emulated {
     /// The last line before raw addresses.
     fn check(&self, address: u64, bytes: u64) {
-        assert!(
-            self.heap.holds(address, bytes),
-            "{bytes} bytes at {address:#x} are in no allocation"
-        );
+        assert!(self.heap.holds(address, bytes), "{bytes} bytes at {address:#x} are in no allocation");
     }
 }
 
@@ -55,10 +48,7 @@ impl Accelerator for Emulated {
     }
 
     fn allocate(&self, _stream: u64, bytes: u64) -> Result<u64, Error> {
-        self.heap.allocate(bytes).ok_or_else(|| Error::OutOfMemory {
-            device: self.name(),
-            bytes,
-        })
+        self.heap.allocate(bytes).ok_or_else(|| Error::OutOfMemory { device: self.name(), bytes })
     }
 
     unsafe fn free(&self, _stream: u64, address: u64) {
@@ -75,9 +65,7 @@ impl Accelerator for Emulated {
     unsafe fn download(&self, _stream: u64, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.check(address, bytes.len() as u64);
         // SAFETY: the range is allocated, and apart from any memory that Rust borrows.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len())
-        };
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
@@ -102,40 +90,20 @@ impl Accelerator for Emulated {
 
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error> {
         let loaded = self.emulator.compile(&[source])?.remove(0);
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let first = functions.len() as u64;
         functions.extend(loaded);
         Ok((first..functions.len() as u64).collect())
     }
 
-    unsafe fn launch(
-        &self,
-        _stream: u64,
-        function: u64,
-        grid: u32,
-        threads: u32,
-        args: &[u64],
-    ) -> Result<(), Error> {
-        let functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    unsafe fn launch(&self, _stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
+        let functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let function = functions[function as usize].clone();
         drop(functions);
-        assert_eq!(
-            threads, function.entry.threads,
-            "threads of {}",
-            function.entry.name
-        );
+        assert_eq!(threads, function.entry.threads, "threads of {}", function.entry.name);
         // SAFETY: the caller says that the arguments are what the entry's parameters say; the
         // ranges are those of all allocations now; generated bodies use primitives only.
-        unsafe {
-            self.emulator
-                .launch(&function, u64::from(grid), args, &self.heap.ranges())
-        }?;
+        unsafe { self.emulator.launch(&function, u64::from(grid), args, &self.heap.ranges()) }?;
         self.heap.check_guards(&function.entry.name)
     }
 

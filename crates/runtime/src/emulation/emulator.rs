@@ -42,10 +42,7 @@ impl Emulator {
     /// The functions of each source, one per entry in the order of [`Source::entries`].
     /// Compiles what this process has not compiled yet, in few runs of the compiler.
     pub(super) fn compile(&self, sources: &[&Source]) -> Result<Vec<Vec<Function>>, Error> {
-        let keys: Vec<[u8; 32]> = sources
-            .iter()
-            .map(|source| *source.hash().as_bytes())
-            .collect();
+        let keys: Vec<[u8; 32]> = sources.iter().map(|source| *source.hash().as_bytes()).collect();
         // Held while compiling, so that nothing is compiled twice.
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let compiled = compiled.get_or_insert_default();
@@ -55,17 +52,7 @@ impl Emulator {
                 missing.push((*key, source));
             }
         }
-        let batches: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = missing
-                .chunks(BATCH)
-                .map(|batch| scope.spawn(move || compile_batch(batch)))
-                .collect();
-            running.into_iter().map(|thread| thread.join()).collect()
-        });
-        for batch in batches {
-            let batch = batch.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            compiled.extend(batch?);
-        }
+        compiled.extend(compile_batches(&missing)?);
         Ok(keys.iter().map(|key| compiled[key].clone()).collect())
     }
 
@@ -84,30 +71,31 @@ impl Emulator {
         arguments: &[u64],
         memory: &[Range<u64>],
     ) -> Result<(), Error> {
-        let Function {
-            library,
-            place,
-            entry,
-        } = function;
-        assert_eq!(
-            arguments.len(),
-            entry.params.len(),
-            "arguments of {}",
-            entry.name
-        );
+        let Function { library, place, entry } = function;
+        assert_eq!(arguments.len(), entry.params.len(), "arguments of {}", entry.name);
         let (name, threads, seed) = (&entry.name, entry.threads, self.seed);
-        let launch = Launch {
-            name,
-            blocks,
-            threads,
-            arguments,
-            memory,
-            seed,
-        };
+        let launch = Launch { name, blocks, threads, arguments, memory, seed };
         // SAFETY: the entry is of this library, the number of arguments was checked; the rest
         // is the caller's word.
         unsafe { library.run(*place, &launch) }
     }
+}
+
+/// One run of the compiler per core at a time. Not on the threads of rayon: one of them may wait
+/// for what is compiled here.
+fn compile_batches(missing: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec<Function>)>, Error> {
+    let batches = Mutex::new(missing.chunks(BATCH));
+    let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(next).map(compile_batch).collect::<Result<Vec<_>, Error>>();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len().div_ceil(BATCH));
+    let compiled = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        running.into_iter().map(join).collect::<Result<Vec<_>, Error>>()
+    })?;
+    Ok(compiled.into_iter().flatten().flatten().collect())
 }
 
 fn compile_batch(batch: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec<Function>)>, Error> {
@@ -117,16 +105,7 @@ fn compile_batch(batch: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec<Fun
     let mut places = 0..;
     let mut functions = |source: &Source| {
         let entries = source.entries().cloned().zip(&mut places);
-        entries
-            .map(|(entry, place)| Function {
-                library: Arc::clone(&library),
-                place,
-                entry,
-            })
-            .collect()
+        entries.map(|(entry, place)| Function { library: Arc::clone(&library), place, entry }).collect()
     };
-    Ok(batch
-        .iter()
-        .map(|&(key, source)| (key, functions(source)))
-        .collect())
+    Ok(batch.iter().map(|&(key, source)| (key, functions(source))).collect())
 }

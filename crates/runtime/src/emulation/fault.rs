@@ -75,39 +75,16 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Fault::Misaligned {
-                line,
-                address,
-                bytes,
-            } => write!(
-                f,
-                "line {line} accesses {bytes} bytes at {address:#x}, which is no multiple of {bytes}"
-            ),
-            Fault::LoadOutside {
-                line,
-                address,
-                bytes,
-            } => {
-                write!(
-                    f,
-                    "line {line} reads {bytes} bytes at {address:#x}, outside of every allocation"
-                )
+            Fault::Misaligned { line, address, bytes } => {
+                write!(f, "line {line} accesses {bytes} bytes at {address:#x}, which is no multiple of {bytes}")
             }
-            Fault::StoreOutside {
-                line,
-                address,
-                bytes,
-            } => {
-                write!(
-                    f,
-                    "line {line} writes {bytes} bytes at {address:#x}, outside of every allocation"
-                )
+            Fault::LoadOutside { line, address, bytes } => {
+                write!(f, "line {line} reads {bytes} bytes at {address:#x}, outside of every allocation")
             }
-            Fault::BarrierSites {
-                line,
-                other_thread,
-                other_line,
-            } => write!(
+            Fault::StoreOutside { line, address, bytes } => {
+                write!(f, "line {line} writes {bytes} bytes at {address:#x}, outside of every allocation")
+            }
+            Fault::BarrierSites { line, other_thread, other_line } => write!(
                 f,
                 "the barrier of line {line} is reached while thread {other_thread} waits at that of line \
                  {other_line}; all threads of a block must reach the same barrier"
@@ -118,23 +95,12 @@ impl fmt::Display for Fault {
                  of a block must reach the same barrier"
             ),
             Fault::SharedOverrun => f.write_str("its block wrote behind the end of a shared array"),
-            Fault::Overrun {
-                bytes,
-                distance,
-                before,
-            } => {
+            Fault::Overrun { bytes, distance, before } => {
                 let side = if before { "before" } else { "behind" };
-                write!(
-                    f,
-                    "wrote outside of an allocation of {bytes} bytes, {distance} bytes {side} it"
-                )
+                write!(f, "wrote outside of an allocation of {bytes} bytes, {distance} bytes {side} it")
             }
-            Fault::Stuck => {
-                f.write_str("the threads that are left wait for each other without end")
-            }
-            Fault::StackOverrun => {
-                f.write_str("needs more stack than the emulation gives a thread (64 KiB)")
-            }
+            Fault::Stuck => f.write_str("the threads that are left wait for each other without end"),
+            Fault::StackOverrun => f.write_str("needs more stack than the emulation gives a thread (64 KiB)"),
         }
     }
 }

@@ -59,10 +59,7 @@ impl Heap {
 
     /// All allocations, ascending.
     pub(super) fn ranges(&self) -> Vec<Range<u64>> {
-        self.lock()
-            .iter()
-            .map(|(&address, &bytes)| address..address + bytes)
-            .collect()
+        self.lock().iter().map(|(&address, &bytes)| address..address + bytes).collect()
     }
 
     /// Whether `bytes` bytes at `address` lie in one allocation.
@@ -83,16 +80,8 @@ impl Heap {
                 let guard = unsafe { std::slice::from_raw_parts(begin as *const u8, ALIGN) };
                 if let Some(at) = guard.iter().position(|&byte| byte != GUARD) {
                     let distance = if before { ALIGN - at } else { at + 1 } as u64;
-                    let fault = Fault::Overrun {
-                        bytes,
-                        distance,
-                        before,
-                    };
-                    return Err(Error::Emulation {
-                        kernel: kernel.to_owned(),
-                        at: None,
-                        fault,
-                    });
+                    let fault = Fault::Overrun { bytes, distance, before };
+                    return Err(Error::Emulation { kernel: kernel.to_owned(), at: None, fault });
                 }
             }
         }
@@ -100,9 +89,7 @@ impl Heap {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.allocations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -70,20 +70,14 @@ pub(super) struct Launch<'a> {
 impl Library {
     /// Loads what [`super::text::translation_unit`] became.
     pub(super) fn open(path: &Path) -> Result<Library, Error> {
-        let failed = |error| Error::Io {
-            doing: "loading emulated kernels".to_owned(),
-            error: std::io::Error::other(error),
-        };
+        let failed =
+            |error| Error::Io { doing: "loading emulated kernels".to_owned(), error: std::io::Error::other(error) };
         // SAFETY: the library was compiled from our text; loading it runs no code of its own.
         let loaded = unsafe { libloading::Library::new(path) }.map_err(failed)?;
         // SAFETY: the text defines `rl_run` with this signature, and `RawLaunch` as its `Launch`.
         let run = unsafe { loaded.get::<unsafe extern "C" fn(u32, *mut RawLaunch)>(b"rl_run\0") };
         let run = *run.map_err(failed)?;
-        Ok(Library {
-            run,
-            busy: Mutex::new(()),
-            _loaded: loaded,
-        })
+        Ok(Library { run, busy: Mutex::new(()), _loaded: loaded })
     }
 
     /// Runs an entry to its end or to the first fault.
@@ -94,14 +88,8 @@ impl Library {
     /// parameters. Every range of `launch.memory` is allocated, and nobody else writes there
     /// meanwhile. The body accesses memory through primitives only.
     pub(super) unsafe fn run(&self, entry: u32, launch: &Launch<'_>) -> Result<(), Error> {
-        let memory: Vec<RawRange> = launch
-            .memory
-            .iter()
-            .map(|range| RawRange {
-                begin: range.start,
-                end: range.end,
-            })
-            .collect();
+        let memory: Vec<RawRange> =
+            launch.memory.iter().map(|range| RawRange { begin: range.start, end: range.end }).collect();
         let mut raw = RawLaunch {
             arguments: launch.arguments.as_ptr(),
             memory: memory.as_ptr(),
@@ -122,54 +110,23 @@ impl Library {
 
 impl RawFault {
     fn result(&self, kernel: &str) -> Result<(), Error> {
-        let RawFault {
-            line,
-            address,
-            bytes,
-            ..
-        } = *self;
+        let RawFault { line, address, bytes, .. } = *self;
         // The numbers of `FaultKind` of host.hpp.
         let fault = match self.kind {
             0 => return Ok(()),
-            1 => Fault::Misaligned {
-                line,
-                address,
-                bytes,
-            },
-            2 => Fault::LoadOutside {
-                line,
-                address,
-                bytes,
-            },
-            3 => Fault::StoreOutside {
-                line,
-                address,
-                bytes,
-            },
-            4 => Fault::BarrierSites {
-                line,
-                other_thread: self.other_thread,
-                other_line: self.other_line,
-            },
+            1 => Fault::Misaligned { line, address, bytes },
+            2 => Fault::LoadOutside { line, address, bytes },
+            3 => Fault::StoreOutside { line, address, bytes },
+            4 => Fault::BarrierSites { line, other_thread: self.other_thread, other_line: self.other_line },
             5 => Fault::BarrierEnded { line },
             6 => Fault::SharedOverrun,
             7 => Fault::Stuck,
             8 => Fault::StackOverrun,
             _ => {
-                return Err(Error::OutOfMemory {
-                    device: "emulated".to_owned(),
-                    bytes: self.address,
-                });
+                return Err(Error::OutOfMemory { device: "emulated".to_owned(), bytes: self.address });
             }
         };
-        let at = Some(ThreadId {
-            block: self.block,
-            thread: self.thread,
-        });
-        Err(Error::Emulation {
-            kernel: kernel.to_owned(),
-            at,
-            fault,
-        })
+        let at = Some(ThreadId { block: self.block, thread: self.thread });
+        Err(Error::Emulation { kernel: kernel.to_owned(), at, fault })
     }
 }

@@ -14,10 +14,7 @@ const HOST: &str = include_str!("host.hpp");
 /// Every body has a namespace of its own, and keeps the line numbers of its device text.
 pub(super) fn translation_unit(sources: &[&Source]) -> String {
     let mut text = HOST.to_owned();
-    let primitives: BTreeSet<_> = sources
-        .iter()
-        .flat_map(|source| &source.primitives)
-        .collect();
+    let primitives: BTreeSet<_> = sources.iter().flat_map(|source| &source.primitives).collect();
     for primitive in primitives {
         text += primitive.text(Target::Host);
     }

@@ -30,11 +30,7 @@ fn nearest(value: f64, exponent_bits: u32, fraction_bits: u32) -> u64 {
     let multiple = match quantum - scale {
         shift @ ..=0 => significand << -shift,
         shift @ 1..=54 => {
-            let (floor, rest, half) = (
-                significand >> shift,
-                significand & ((1 << shift) - 1),
-                1 << (shift - 1),
-            );
+            let (floor, rest, half) = (significand >> shift, significand & ((1 << shift) - 1), 1 << (shift - 1));
             floor + u64::from(rest > half || rest == half && floor % 2 == 1)
         }
         // Less than half of the least number.
@@ -61,20 +57,11 @@ RL_ENTRY(256) kernel(const FROM* values, rl_bf16* bf16, rl_f16* f16, float* f32,
     let count = values.len();
     let source = source("round", 256, 5, &body.replace("FROM", from).replace("KIND", kind));
     let bench = Bench::new();
-    let (to_bf16, to_f16) = (
-        bench.tensor(&vec![1u16; count]),
-        bench.tensor(&vec![1u16; count]),
-    );
+    let (to_bf16, to_f16) = (bench.tensor(&vec![1u16; count]), bench.tensor(&vec![1u16; count]));
     let to_f32 = bench.tensor(&vec![1u32; count]);
     let arguments = [bench.tensor(values), to_bf16, to_f16, to_f32, count as u64];
-    bench
-        .run(&source, 1, count.div_ceil(256) as u64, &arguments)
-        .expect("runs");
-    (
-        bench.read(to_bf16, count),
-        bench.read(to_f16, count),
-        bench.read(to_f32, count),
-    )
+    bench.run(&source, 1, count.div_ceil(256) as u64, &arguments).expect("runs");
+    (bench.read(to_bf16, count), bench.read(to_f16, count), bench.read(to_f32, count))
 }
 
 #[test]
@@ -88,23 +75,14 @@ RL_ENTRY(256) kernel(const rl_u16* bits, float* from_bf16, float* from_f16) {
 ";
     let bench = Bench::new();
     let bits: Vec<u16> = (0..=u16::MAX).collect();
-    let (from_bf16, from_f16) = (
-        bench.tensor(&vec![1f32; 1 << 16]),
-        bench.tensor(&vec![1f32; 1 << 16]),
-    );
+    let (from_bf16, from_f16) = (bench.tensor(&vec![1f32; 1 << 16]), bench.tensor(&vec![1f32; 1 << 16]));
     let arguments = [bench.tensor(&bits), from_bf16, from_f16];
-    bench
-        .run(&source("widen", 256, 3, body), 1, 256, &arguments)
-        .expect("runs");
-    let (from_bf16, from_f16) = (
-        bench.read::<f32>(from_bf16, 1 << 16),
-        bench.read::<f32>(from_f16, 1 << 16),
-    );
+    bench.run(&source("widen", 256, 3, body), 1, 256, &arguments).expect("runs");
+    let (from_bf16, from_f16) = (bench.read::<f32>(from_bf16, 1 << 16), bench.read::<f32>(from_f16, 1 << 16));
     for (&bits, (found_bf16, found_f16)) in bits.iter().zip(from_bf16.into_iter().zip(from_f16)) {
-        for (found, expected) in [
-            (found_bf16, bf16::from_bits(bits).to_f32()),
-            (found_f16, f16::from_bits(bits).to_f32()),
-        ] {
+        for (found, expected) in
+            [(found_bf16, bf16::from_bits(bits).to_f32()), (found_f16, f16::from_bits(bits).to_f32())]
+        {
             let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
             assert!(same, "{bits:#06x} widens to {found}, not {expected}");
         }
@@ -115,33 +93,18 @@ RL_ENTRY(256) kernel(const rl_u16* bits, float* from_bf16, float* from_f16) {
 #[test]
 fn f32_rounds_to_nearest_even_and_every_nan_to_one() {
     let low = [0u32, 1, 0x0FFF, 0x1000, 0x1001, 0x1FFF];
-    let values: Vec<f32> = (0..1u32 << 19)
-        .flat_map(|high| low.map(|low| f32::from_bits(high << 13 | low)))
-        .collect();
+    let values: Vec<f32> = (0..1u32 << 19).flat_map(|high| low.map(|low| f32::from_bits(high << 13 | low))).collect();
     let (to_bf16, to_f16, to_f32) = rounded("float", &values);
     for (at, &value) in values.iter().enumerate() {
         let expected = if value.is_nan() {
             (0x7FC0, 0x7E00, 0x7FC0_0000)
         } else {
-            (
-                bf16::from_f32(value).to_bits(),
-                f16::from_f32(value).to_bits(),
-                value.to_bits(),
-            )
+            (bf16::from_f32(value).to_bits(), f16::from_f32(value).to_bits(), value.to_bits())
         };
-        assert_eq!(
-            (to_bf16[at], to_f16[at], to_f32[at]),
-            expected,
-            "{:#010x}",
-            value.to_bits()
-        );
+        assert_eq!((to_bf16[at], to_f16[at], to_f32[at]), expected, "{:#010x}", value.to_bits());
         // The other reference, which the test below relies on.
         let wide = f64::from(value);
-        let exact = (
-            nearest(wide, 8, 7) as u16,
-            nearest(wide, 5, 10) as u16,
-            nearest(wide, 8, 23) as u32,
-        );
+        let exact = (nearest(wide, 8, 7) as u16, nearest(wide, 5, 10) as u16, nearest(wide, 8, 23) as u32);
         assert_eq!(exact, expected, "{:#010x}", value.to_bits());
     }
 }
@@ -150,17 +113,8 @@ fn f32_rounds_to_nearest_even_and_every_nan_to_one() {
 /// where rounding twice goes wrong.
 #[test]
 fn f64_rounds_once() {
-    let mut values = vec![
-        f64::MIN_POSITIVE,
-        f64::from_bits(1),
-        f64::MAX,
-        f64::INFINITY,
-    ];
-    values.extend([
-        f64::NAN,
-        f64::from_bits(0x7FF0_0000_0000_0001),
-        f64::from_bits(0x7FFF_FFFF_FFFF_FFFF),
-    ]);
+    let mut values = vec![f64::MIN_POSITIVE, f64::from_bits(1), f64::MAX, f64::INFINITY];
+    values.extend([f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001), f64::from_bits(0x7FFF_FFFF_FFFF_FFFF)]);
     let mut around = |number: f64, next: f64| {
         let next = if next.is_finite() { next } else { number };
         let middle = number + (next - number) / 2.0;
@@ -169,28 +123,18 @@ fn f64_rounds_once() {
         }
     };
     for bits in 0..0x7F80 {
-        around(
-            bf16::from_bits(bits).to_f64(),
-            bf16::from_bits(bits + 1).to_f64(),
-        );
+        around(bf16::from_bits(bits).to_f64(), bf16::from_bits(bits + 1).to_f64());
     }
     for bits in 0..0x7C00 {
-        around(
-            f16::from_bits(bits).to_f64(),
-            f16::from_bits(bits + 1).to_f64(),
-        );
+        around(f16::from_bits(bits).to_f64(), f16::from_bits(bits + 1).to_f64());
     }
-    for bits in
-        (0..0x7F80u32).flat_map(|high| [0, 1, 0x7FFF, 0xFFFE, 0xFFFF].map(|low| high << 16 | low))
-    {
+    for bits in (0..0x7F80u32).flat_map(|high| [0, 1, 0x7FFF, 0xFFFE, 0xFFFF].map(|low| high << 16 | low)) {
         around(f32::from_bits(bits).into(), f32::from_bits(bits + 1).into());
     }
     // From half a spacing beyond the largest number on: infinity.
-    for (largest, half_spacing) in [
-        (65504.0, 16.0),
-        (bf16::MAX.to_f64(), 2f64.powi(119)),
-        (f32::MAX.into(), 2f64.powi(103)),
-    ] {
+    for (largest, half_spacing) in
+        [(65504.0, 16.0), (bf16::MAX.to_f64(), 2f64.powi(119)), (f32::MAX.into(), 2f64.powi(103))]
+    {
         let limit: f64 = largest + half_spacing;
         values.extend([limit.next_down(), limit, limit.next_up()]);
     }
@@ -198,11 +142,7 @@ fn f64_rounds_once() {
     let (to_bf16, to_f16, to_f32) = rounded("double", &values);
     for (at, &value) in values.iter().enumerate() {
         let found = (to_bf16[at], to_f16[at], to_f32[at]);
-        let expected = (
-            nearest(value, 8, 7) as u16,
-            nearest(value, 5, 10) as u16,
-            nearest(value, 8, 23) as u32,
-        );
+        let expected = (nearest(value, 8, 7) as u16, nearest(value, 5, 10) as u16, nearest(value, 8, 23) as u32);
         assert_eq!(found, expected, "{value:e} {:#018x}", value.to_bits());
     }
 }

@@ -1,23 +1,33 @@
-template <typename T> RL_INLINE void all_memory(T* p, T* q) {
-  T a = rl_load<T>(p); T b = rl_load_fresh(p + 1); rl_store(q, a); rl_store_streaming(q + 1, b);
+template <typename T> RL_INLINE void copy_two(T* from, T* to) {
+    T first = rl_load<T>(from);
+    T second = rl_load_fresh(from + 1);
+    rl_store(to, first);
+    rl_store_streaming(to + 1, second);
 }
-RL_ENTRY(128) kernel(rl_u8* a, rl_bf16* b, rl_f16* c, float* d, double* e, rl_u64* f, rl_u32* g) {
-  RL_SHARED(float, parts, 128);
-  RL_SHARED(rl_u32, flags, 4);
-  parts[rl_thread()] = rl_widen(b[rl_thread()]) + rl_widen(c[rl_block()]) + rl_widen(d[rl_blocks()]);
-  if (rl_thread() < 4) flags[rl_thread()] = 0;
-  rl_barrier();
-  rl_fence();
-  rl_atomic_min(f, 3);
-  rl_atomic_add(&flags[1], 2);
-  g[1] = rl_atomic_add(g, 2) + flags[1];
-  all_memory(a, a + 8);
-  all_memory(b, b + 8); all_memory(c, c + 8); all_memory(d, d + 8); all_memory(e, e + 8); 
-  all_memory((rl_vector<rl_bf16, 8>*)a, (rl_vector<rl_bf16, 8>*)b);
-  all_memory((rl_vector<float, 2>*)a, (rl_vector<float, 2>*)b);
-  float sum = 0; RL_UNROLL for (int i = 0; i < 8; ++i) sum += parts[i];
-  b[0] = rl_round<rl_bf16>(sum); b[1] = rl_round<rl_bf16>(e[4]);
-  c[0] = rl_round<rl_f16>(sum); c[1] = rl_round<rl_f16>(e[4]);
-  d[0] = rl_round<float>(sum); d[1] = rl_round<float>(e[4]);
-  a[0] = rl_bits(rl_float(3)); 
+
+RL_ENTRY(128) kernel(rl_u8* bytes, rl_bf16* bf16, rl_f16* f16, float* f32, double* f64, rl_u64* word, rl_u32* count) {
+    RL_SHARED(float, lanes, 128);
+    RL_SHARED(rl_u32, flags, 4);
+    lanes[rl_thread()] = rl_f32_from_bf16(bf16[rl_thread()]) + rl_f32_from_f16(f16[rl_block()]) + f32[rl_blocks()];
+    if (rl_thread() < 4) flags[rl_thread()] = 0;
+    rl_barrier();
+    rl_fence();
+    rl_atomic_min(word, 3);
+    rl_atomic_add(&flags[1], 2);
+    count[1] = rl_atomic_add(count, 2) + flags[1];
+    copy_two(bytes, bytes + 8);
+    copy_two(bf16, bf16 + 8);
+    copy_two(f32, f32 + 8);
+    copy_two(f64, f64 + 8);
+    copy_two((rl_vector<rl_f16, 8>*)f16, (rl_vector<rl_f16, 8>*)bf16);
+    float sum = 0;
+    RL_UNROLL for (int at = 0; at < 8; ++at) sum += lanes[at];
+    bf16[0] = rl_bf16_from_f32(sum);
+    bf16[1] = rl_bf16_from_f64(f64[4]);
+    f16[0] = rl_f16_from_f32(sum);
+    f16[1] = rl_f16_from_f64(f64[4]);
+    f32[0] = rl_f32_from_f32(sum);
+    f32[1] = rl_f32_from_f64(f64[4]);
+    f32[2] = rl_float(rl_bits(sum) ^ 1);
+    f32[3] = rl_round_odd(f64[4]);
 }

@@ -17,12 +17,8 @@ use crate::error::Error;
 
 /// A source of one entry `kernel` with `params` parameters; the body is in the first line.
 fn source(name: &str, threads: u32, params: usize, body: &str) -> Source {
-    let entry = Entry {
-        name: "kernel".to_owned(),
-        threads,
-        grid: Count::Fixed(1),
-        params: vec![Param::Positions; params],
-    };
+    let entry =
+        Entry { name: "kernel".to_owned(), threads, grid: Count::Fixed(1), params: vec![Param::Positions; params] };
     let primitives = Primitive::used_by(body);
     Source {
         name: name.to_owned(),
@@ -42,9 +38,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        Bench {
-            heap: Heap::default(),
-        }
+        Bench { heap: Heap::default() }
     }
 
     fn tensor<T: bytemuck::Pod>(&self, values: &[T]) -> u64 {
@@ -60,9 +54,7 @@ impl Bench {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
         assert!(self.heap.holds(address, bytes.len() as u64));
         // SAFETY: inside an allocation, which no kernel is running on.
-        unsafe {
-            std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len())
-        };
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, bytes.as_mut_ptr(), bytes.len()) };
         values
     }
 
@@ -76,11 +68,7 @@ impl Bench {
 
     fn fault(&self, source: &Source, blocks: u64, arguments: &[u64]) -> (u64, u32, Fault) {
         match self.run(source, 1, blocks, arguments) {
-            Err(Error::Emulation {
-                kernel,
-                at: Some(ThreadId { block, thread }),
-                fault,
-            }) => {
+            Err(Error::Emulation { kernel, at: Some(ThreadId { block, thread }), fault }) => {
                 assert_eq!(kernel, "kernel");
                 (block, thread, fault)
             }

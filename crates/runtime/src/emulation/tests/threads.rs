@@ -18,12 +18,7 @@ RL_ENTRY(64) kernel(const float* values, float* sums) {
     if (thread == 0) rl_store(sums + rl_block(), lanes[0]);
 }
 ";
-    source(
-        "tree",
-        64,
-        2,
-        &body.replace("FIRST", first).replace("OTHERS", others),
-    )
+    source("tree", 64, 2, &body.replace("FIRST", first).replace("OTHERS", others))
 }
 
 fn run_tree(source: &Source, seed: u64) -> Vec<u32> {
@@ -36,9 +31,7 @@ fn run_tree(source: &Source, seed: u64) -> Vec<u32> {
 
 fn tree_by_hand() -> Vec<u32> {
     let sum = |block: usize| {
-        let mut lanes: Vec<f32> = (0..64)
-            .map(|at| 1.0 / (block * 64 + at + 1) as f32)
-            .collect();
+        let mut lanes: Vec<f32> = (0..64).map(|at| 1.0 / (block * 64 + at + 1) as f32).collect();
         while lanes.len() > 1 {
             let half = lanes.split_off(lanes.len() / 2);
             for (lane, other) in lanes.iter_mut().zip(half) {
@@ -53,21 +46,13 @@ fn tree_by_hand() -> Vec<u32> {
 #[test]
 fn a_reduction_over_barriers_has_the_same_bytes_under_every_seed() {
     for seed in 0..20 {
-        assert_eq!(
-            run_tree(&tree("rl_barrier();", "rl_barrier();"), seed),
-            tree_by_hand(),
-            "seed {seed}"
-        );
+        assert_eq!(run_tree(&tree("rl_barrier();", "rl_barrier();"), seed), tree_by_hand(), "seed {seed}");
     }
 }
 
 #[test]
 fn a_removed_barrier_shows_in_the_bytes() {
-    for source in [
-        tree("", ""),
-        tree("", "rl_barrier();"),
-        tree("rl_barrier();", ""),
-    ] {
+    for source in [tree("", ""), tree("", "rl_barrier();"), tree("rl_barrier();", "")] {
         for seed in 0..5 {
             assert_ne!(run_tree(&source, seed), tree_by_hand(), "seed {seed}");
         }
@@ -85,9 +70,7 @@ RL_ENTRY(8) kernel(rl_u32* tickets, rl_u32* next) {
     let tickets = |seed| {
         let bench = Bench::new();
         let (tickets, next) = (bench.tensor(&[0u32; 80]), bench.tensor(&[0u32]));
-        bench
-            .run(&source, seed, 10, &[tickets, next])
-            .expect("runs");
+        bench.run(&source, seed, 10, &[tickets, next]).expect("runs");
         bench.read::<u32>(tickets, 80)
     };
     assert_eq!(tickets(5), tickets(5));
@@ -123,19 +106,14 @@ RL_ENTRY(32) kernel(float* partials, rl_u32* arrived, float* total, rl_u32* last
         let bench = Bench::new();
         let (partials, arrived) = (bench.tensor(&[f32::NAN; 7]), bench.tensor(&[0u32]));
         let (total, last) = (bench.tensor(&[f32::NAN]), bench.tensor(&[u32::MAX]));
-        bench
-            .run(&source, seed, 7, &[partials, arrived, total, last])
-            .expect("runs");
+        bench.run(&source, seed, 7, &[partials, arrived, total, last]).expect("runs");
         assert_eq!(bench.read::<f32>(total, 1), [28.0]);
         assert_eq!(bench.read::<u32>(arrived, 1), [7]);
         lasts.extend(bench.read::<u32>(last, 1));
     }
     lasts.sort_unstable();
     lasts.dedup();
-    assert!(
-        lasts.len() > 2,
-        "different seeds must end with different blocks: {lasts:?}"
-    );
+    assert!(lasts.len() > 2, "different seeds must end with different blocks: {lasts:?}");
 }
 
 #[test]
@@ -153,16 +131,8 @@ RL_ENTRY(8) kernel(rl_u64* least, rl_u32* count) {
 ";
     let bench = Bench::new();
     let (least, count) = (bench.tensor(&[u64::MAX]), bench.tensor(&[0u32]));
-    bench
-        .run(&source("atomics", 8, 2, body), 3, 5, &[least, count])
-        .expect("runs");
-    assert_eq!(
-        (
-            bench.read::<u64>(least, 1)[0],
-            bench.read::<u32>(count, 1)[0]
-        ),
-        (1000 - 39, 40)
-    );
+    bench.run(&source("atomics", 8, 2, body), 3, 5, &[least, count]).expect("runs");
+    assert_eq!((bench.read::<u64>(least, 1)[0], bench.read::<u32>(count, 1)[0]), (1000 - 39, 40));
 }
 
 #[test]
@@ -175,15 +145,7 @@ RL_ENTRY(16) kernel(rl_u32* unused) {
 ";
     let source = source("ended", 16, 1, body);
     let (block, thread, fault) = Bench::new().fault(&source, 1, &[0]);
-    assert_eq!(
-        (block, fault),
-        (
-            0,
-            Fault::BarrierEnded {
-                line: line(&source, "rl_barrier();\n}\n")
-            }
-        )
-    );
+    assert_eq!((block, fault), (0, Fault::BarrierEnded { line: line(&source, "rl_barrier();\n}\n") }));
     assert_ne!(thread, 5);
 }
 
@@ -201,18 +163,8 @@ RL_ENTRY(16) kernel(rl_u32* unused) {
     let source = source("sites", 16, 1, body);
     let (_, thread, fault) = Bench::new().fault(&source, 1, &[0]);
     let (few, many) = (line(&source, "// few"), line(&source, "// many"));
-    let Fault::BarrierSites {
-        line,
-        other_thread,
-        other_line,
-    } = fault
-    else {
-        panic!("{fault:?}")
-    };
-    assert_eq!(
-        (thread < 5, line),
-        (thread < 5, if thread < 5 { few } else { many })
-    );
+    let Fault::BarrierSites { line, other_thread, other_line } = fault else { panic!("{fault:?}") };
+    assert_eq!((thread < 5, line), (thread < 5, if thread < 5 { few } else { many }));
     assert_eq!(other_line, if other_thread < 5 { few } else { many });
     assert_ne!(line, other_line);
 }
@@ -222,8 +174,5 @@ fn threads_that_wait_for_ever_are_a_fault() {
     let body = "RL_ENTRY(2) kernel(const rl_u32* flag) { while (rl_load_fresh(flag) == 0) {} }\n";
     let bench = Bench::new();
     let flag = bench.tensor(&[0u32]);
-    assert_eq!(
-        bench.fault(&source("stuck", 2, 1, body), 1, &[flag]).2,
-        Fault::Stuck
-    );
+    assert_eq!(bench.fault(&source("stuck", 2, 1, body), 1, &[flag]).2, Fault::Stuck);
 }
