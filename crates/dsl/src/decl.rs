@@ -22,6 +22,8 @@ pub struct Decl {
     pub generics: Generics,
     /// Inputs.
     pub params: Vec<Param>,
+    /// Whether an input was left out, having no name to go by.
+    pub lacks_params: bool,
     /// Outputs; empty when the return type is at fault.
     pub returns: Vec<Return>,
     /// `let` statements in order.
@@ -57,9 +59,7 @@ pub struct Generics {
 impl Generics {
     /// All of them.
     pub fn names(&self) -> impl Iterator<Item = &Ident> {
-        [&self.floats, &self.ints, &self.counts, &self.broken]
-            .into_iter()
-            .flatten()
+        [&self.floats, &self.ints, &self.counts, &self.broken].into_iter().flatten()
     }
 
     /// Names of the row counts.
@@ -141,11 +141,7 @@ impl Pattern {
     pub fn names(&self) -> Vec<&Ident> {
         match self {
             Pattern::Name(name) => vec![name],
-            Pattern::Chunks { before, after, .. } => before
-                .iter()
-                .chain(after.iter().flatten())
-                .flatten()
-                .collect(),
+            Pattern::Chunks { before, after, .. } => before.iter().chain(after.iter().flatten()).flatten().collect(),
             Pattern::Refused => vec![],
         }
     }
@@ -229,21 +225,9 @@ impl Expr {
         match self {
             Expr::Name(_) | Expr::Integer(..) => true,
             Expr::Refused => false,
-            Expr::Binary {
-                left: first,
-                right: second,
-                ..
-            }
-            | Expr::Indexed {
-                base: first,
-                index: second,
-                ..
-            }
-            | Expr::SegmentSum {
-                value: first,
-                index: second,
-                ..
-            } => first.is_whole() && second.is_whole(),
+            Expr::Binary { left: first, right: second, .. }
+            | Expr::Indexed { base: first, index: second, .. }
+            | Expr::SegmentSum { value: first, index: second, .. } => first.is_whole() && second.is_whole(),
             Expr::Array(items, _) | Expr::Tuple(items, _) => items.iter().all(Expr::is_whole),
         }
     }
@@ -253,21 +237,9 @@ impl Expr {
         match self {
             Expr::Name(name) => visit(name),
             Expr::Integer(..) | Expr::Refused => {}
-            Expr::Binary {
-                left: first,
-                right: second,
-                ..
-            }
-            | Expr::Indexed {
-                base: first,
-                index: second,
-                ..
-            }
-            | Expr::SegmentSum {
-                value: first,
-                index: second,
-                ..
-            } => {
+            Expr::Binary { left: first, right: second, .. }
+            | Expr::Indexed { base: first, index: second, .. }
+            | Expr::SegmentSum { value: first, index: second, .. } => {
                 first.each_name(visit);
                 second.each_name(visit);
             }

@@ -18,10 +18,7 @@ pub struct Site {
 impl Site {
     /// Where these tokens are.
     pub fn of(tokens: impl ToTokens) -> Site {
-        let mut spans = tokens
-            .into_token_stream()
-            .into_iter()
-            .map(|token| token.span());
+        let mut spans = tokens.into_token_stream().into_iter().map(|token| token.span());
         let start = spans.next().unwrap_or_else(Span::call_site);
         let end = spans.last().unwrap_or(start);
         Site { start, end }
@@ -30,10 +27,7 @@ impl Site {
 
 impl From<Span> for Site {
     fn from(span: Span) -> Site {
-        Site {
-            start: span,
-            end: span,
-        }
+        Site { start: span, end: span }
     }
 }
 
@@ -55,9 +49,7 @@ pub struct Errors {
 impl Errors {
     /// Nothing wrong yet.
     pub fn new() -> Errors {
-        Errors {
-            list: RefCell::new(Some(Vec::new())),
-        }
+        Errors { list: RefCell::new(Some(Vec::new())) }
     }
 
     /// One more error: what is wrong, and what to write instead.

@@ -23,9 +23,7 @@ pub fn declaration(options: TokenStream, item: TokenStream) -> syn::Result<(Decl
         lower::kernel(decl, &errors)
     });
     errors.check()?;
-    let (decl, kernel) = decl
-        .zip(kernel)
-        .expect("a declaration without errors is a kernel");
+    let (decl, kernel) = decl.zip(kernel).expect("a declaration without errors is a kernel");
     // Derived here, all gradients wanted, so that what cannot be derived is found
     // at the declaration and not at a call.
     backward(&kernel, &Wants::all(&kernel));

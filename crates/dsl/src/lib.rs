@@ -30,7 +30,5 @@ use proc_macro::TokenStream;
 /// schedules of a direction.
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand::kernel(options.into(), item.into())
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    expand::kernel(options.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -26,7 +26,7 @@ pub const TABLE: &str = "Table";
 pub const ROWS: &str = "Rows";
 /// `Index<I, BOUND>`.
 pub const INDEX: &str = "Index";
-/// `Index<I, BOUND, pad = -1>`.
+/// `Index<I, BOUND, { pad = -1 }>`.
 pub const PAD: &str = "pad";
 /// Types that arithmetic brings.
 pub const LATER_TYPES: [&str; 3] = ["Vector", "PerRow", "Scalar"];
@@ -34,8 +34,7 @@ pub const LATER_TYPES: [&str; 3] = ["Vector", "PerRow", "Scalar"];
 /// `segment_sum(rows, index)`.
 pub const SEGMENT_SUM: &str = "segment_sum";
 /// Functions that arithmetic brings.
-pub const LATER_FUNCTIONS: [&str; 7] =
-    ["sqrt", "min", "max", "select", "mean", "sum", "column_sum"];
+pub const LATER_FUNCTIONS: [&str; 7] = ["sqrt", "min", "max", "select", "mean", "sum", "column_sum"];
 
 /// Name of a single output, and the beginning of the names of several.
 pub const OUT: &str = "out";

@@ -12,10 +12,7 @@ fn expand(options: &str, item: &str) -> String {
     let tokens = |text| TokenStream::from_str(text).unwrap();
     match expand::declaration(tokens(options), tokens(item)) {
         Ok((_, kernel)) => kernel.to_string(),
-        Err(errors) => errors
-            .into_iter()
-            .map(|error| format!("error: {error}\n"))
-            .collect(),
+        Err(errors) => errors.into_iter().map(|error| format!("error: {error}\n")).collect(),
     }
 }
 
@@ -64,7 +61,7 @@ declared! {
 
     one_table_through_two_rows: "",
         "fn two<T: Float, const R: usize>(
-            table: Table<T, R>, a: Index<i64, R>, b: Index<u8, 3, pad = 255>, x: Rows<bf16>,
+            table: Table<T, R>, a: Index<i64, R>, b: Index<u8, 3, { pad = 255 }>, x: Rows<bf16>,
             small: Table<f32, 3>,
         ) -> (Rows<T>, Rows<f32>, Rows<bf16>, Rows<T>) {
             let picked = table[a];
@@ -73,7 +70,7 @@ declared! {
 
     factors_on_either_side_and_nested: "",
         "fn nested<T: Float, I: Int, const N: usize>(
-            table: Table<T, { N * 24 }>, a: Index<I, N>, b: Index<I, 2>, c: Index<I, 3>, d: Index<I, 4, pad = -1>,
+            table: Table<T, { N * 24 }>, a: Index<I, N>, b: Index<I, 2>, c: Index<I, 3>, d: Index<I, 4, { pad = -1 }>,
         ) -> Rows<T> {
             table[4 * (c + 3 * (a * 2 + b)) + d]
         }";
@@ -91,5 +88,10 @@ declared! {
             let c = sqrt(x) as T;
             let d = 1.0 * x;
             x * g[row]
+        }";
+
+    a_bare_pad_is_told_its_braces: "",
+        "fn padded<T: Float, I: Int, const R: usize>(table: Table<T, R>, row: Index<I, R, pad = -1>) -> Rows<T> {
+            table[row]
         }";
 }

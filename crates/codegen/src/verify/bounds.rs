@@ -80,7 +80,7 @@ fn largest(kernel: &Kernel, row: &RowExpr) -> Option<Largest> {
         let ratio = Ratio::reduced(top, i128::from(bound.denominator));
         match largest.scaled.iter_mut().find(|(other, _)| *other == count) {
             Some((_, sum)) => *sum = sum.plus(ratio)?,
-            None => largest.scaled.push((count, ratio)),
+            None => largest.scaled.push((count, Ratio(0, 1).plus(ratio)?)),
         }
     }
     Some(largest)

@@ -257,7 +257,7 @@ fn pad_outside(kernel: &Kernel, place: Place, ty: IndexType, bound: Extent, pad:
         IndexType::Fixed(crate::IntType::I64) => true,
     };
     if !fits {
-        faults.add(place, format!("`pad = {pad}` is no {name}, so no index would ever equal it"));
+        faults.add(place, format!("`pad = {pad}` is no {name}, so no index would ever equal it; choose one that is"));
     }
     let outside = pad < 0 || bound.count.is_none() && pad as u64 >= bound.numerator;
     if !outside {

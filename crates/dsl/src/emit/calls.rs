@@ -4,7 +4,6 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use rowloom_codegen::Kernel;
 
-use super::structs::any;
 use super::types::Params;
 use crate::decl::Decl;
 use crate::lower::{determined_counts, gradient_generics, input_generics, output_generics};
@@ -15,8 +14,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let outputs = Params::of(decl, &output_generics(decl)).names;
     let gradients = Params::of(decl, &gradient_generics(decl)).names;
     let plan = Plan::of(kernel);
-    let (plan_lifetime, plan_argument, plan_value, plan_doc) =
-        (plan.lifetime, plan.argument, plan.value, plan.doc);
+    let (plan_lifetime, plan_argument, plan_value, plan_doc) = (plan.lifetime, plan.argument, plan.value, plan.doc);
     let counts = undetermined(decl);
     let count_arguments: Vec<&Ident> = counts.iter().map(|(_, argument)| argument).collect();
     let count_names = counts.iter().map(|(name, _)| name);
@@ -24,7 +22,6 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
         let doc = format!("`{argument}` is the row count {name}, which no input tells.");
         quote!(#[doc = ""] #[doc = #doc])
     });
-    let any = any();
     let private = quote!(::rowloom::__private);
     let error = quote!(::rowloom::Error);
     quote! {
@@ -45,7 +42,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             #plan_value
             let counts = [#((#count_names, #count_arguments)),*];
             let results =
-                #private::forward(stream, declaration(), &inputs.#any(), plans, &counts)?;
+                #private::forward(stream, declaration(), &inputs.any(), plans, &counts)?;
             Outputs::take(results)
         }
 
@@ -66,9 +63,9 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             #private::forward_into(
                 stream,
                 declaration(),
-                &inputs.#any(),
+                &inputs.any(),
                 plans,
-                &mut outputs.#any(),
+                &mut outputs.any(),
                 workspace,
             )
         }
@@ -88,8 +85,8 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
         ) -> ::std::result::Result<Gradients<#(#gradients),*>, #error> {
             #plan_value
             let arguments = #private::Arguments {
-                inputs: &inputs.#any(),
-                cotangents: &cotangents.#any(),
+                inputs: &inputs.any(),
+                cotangents: &cotangents.any(),
                 plans,
             };
             let results =
@@ -113,15 +110,15 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
         ) -> ::std::result::Result<(), #error> {
             #plan_value
             let arguments = #private::Arguments {
-                inputs: &inputs.#any(),
-                cotangents: &cotangents.#any(),
+                inputs: &inputs.any(),
+                cotangents: &cotangents.any(),
                 plans,
             };
             #private::backward_into(
                 stream,
                 declaration(),
                 arguments,
-                gradients.#any(),
+                gradients.any(),
                 workspace,
             )
         }
@@ -140,11 +137,7 @@ struct Plan {
 impl Plan {
     fn of(kernel: &Kernel) -> Plan {
         let plan = quote!(&'p ::rowloom::RowPlan);
-        let rows: Vec<String> = kernel
-            .rows
-            .iter()
-            .map(|row| format!("`{}`", kernel.row_text(row)))
-            .collect();
+        let rows: Vec<String> = kernel.rows.iter().map(|row| format!("`{}`", kernel.row_text(row))).collect();
         let count = rows.len();
         match rows.as_slice() {
             [] => Plan {
@@ -169,10 +162,7 @@ impl Plan {
                     let plans = plans.into();
                     let plans = plans.as_ref().map(|plans| plans.as_slice());
                 },
-                doc: format!(
-                    "`plans` are those of {}; without them the indices are checked.",
-                    rows.join(", ")
-                ),
+                doc: format!("`plans` are those of {}; without them the indices are checked.", rows.join(", ")),
             },
         }
     }
@@ -182,12 +172,5 @@ impl Plan {
 fn undetermined(decl: &Decl) -> Vec<(String, Ident)> {
     let counts = decl.generics.counts.iter().zip(determined_counts(decl));
     let counts = counts.filter(|(_, determined)| !determined);
-    counts
-        .map(|(name, _)| {
-            (
-                name.to_string(),
-                format_ident!("rows_{}", name.to_string().to_lowercase()),
-            )
-        })
-        .collect()
+    counts.map(|(name, _)| (name.to_string(), format_ident!("rows_{}", name.to_string().to_lowercase()))).collect()
 }

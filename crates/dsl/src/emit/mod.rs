@@ -18,9 +18,7 @@ use crate::decl::Decl;
 
 /// The module of a declaration.
 pub fn module(decl: &Decl, kernel: &Verified) -> TokenStream {
-    let Decl {
-        docs, vis, name, ..
-    } = decl;
+    let Decl { docs, vis, name, .. } = decl;
     let signature = signature::text(decl, kernel);
     let declared_as = format!("Declared as `{signature}`.");
     let structs = structs::structs(decl, kernel);
@@ -67,15 +65,14 @@ fn declaration(decl: &Decl, kernel: &Verified, signature: &str) -> TokenStream {
 
 /// The first paragraph of doc comments, on one line.
 fn first_paragraph(docs: &[Attribute]) -> String {
-    let lines = docs.iter().filter_map(|attr| match &attr.meta {
-        Meta::NameValue(meta) => match &meta.value {
-            Expr::Lit(lit) => match &lit.lit {
-                Lit::Str(text) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        },
-        Meta::Path(_) | Meta::List(_) => None,
+    let lines = docs.iter().filter_map(|attr| {
+        if let Meta::NameValue(meta) = &attr.meta
+            && let Expr::Lit(lit) = &meta.value
+            && let Lit::Str(text) = &lit.lit
+        {
+            return Some(text.value());
+        }
+        None
     });
     let paragraph: Vec<String> = lines
         .map(|line| line.trim().to_owned())

@@ -11,37 +11,15 @@ pub fn text(decl: &Decl, kernel: &Kernel) -> String {
     let generics = &decl.generics;
     let floats = generics.floats.iter().map(|name| format!("{name}: Float"));
     let ints = generics.ints.iter().map(|name| format!("{name}: Int"));
-    let counts = generics
-        .counts
-        .iter()
-        .map(|name| format!("const {name}: usize"));
+    let counts = generics.counts.iter().map(|name| format!("const {name}: usize"));
     let generics: Vec<String> = floats.chain(ints).chain(counts).collect();
-    let generics = if generics.is_empty() {
-        String::new()
-    } else {
-        format!("<{}>", generics.join(", "))
-    };
-    let inputs: Vec<String> = kernel
-        .inputs
-        .iter()
-        .map(|one| format!("{}: {}", one.name, input(kernel, one.kind)))
-        .collect();
-    let outputs: Vec<String> = decl
-        .returns
-        .iter()
-        .filter_map(|output| output.kind)
-        .map(|kind| output(kernel, kind))
-        .collect();
-    let outputs = if let [single] = outputs.as_slice() {
-        single.clone()
-    } else {
-        format!("({})", outputs.join(", "))
-    };
-    format!(
-        "{}{generics}({}) -> {outputs}",
-        decl.name,
-        inputs.join(", ")
-    )
+    let generics = if generics.is_empty() { String::new() } else { format!("<{}>", generics.join(", ")) };
+    let inputs: Vec<String> =
+        kernel.inputs.iter().map(|one| format!("{}: {}", one.name, input(kernel, one.kind))).collect();
+    let outputs: Vec<String> =
+        decl.returns.iter().filter_map(|output| output.kind).map(|kind| output(kernel, kind)).collect();
+    let outputs = if let [single] = outputs.as_slice() { single.clone() } else { format!("({})", outputs.join(", ")) };
+    format!("{}{generics}({}) -> {outputs}", decl.name, inputs.join(", "))
 }
 
 /// The type of an input.
@@ -50,12 +28,8 @@ pub fn input(kernel: &Kernel, kind: InputKind) -> String {
         InputKind::Rows(ty) => format!("{ROWS}<{}>", kernel.float_text(ty)),
         InputKind::Table { ty, rows, chunks } => table(kernel, ty, rows, chunks),
         InputKind::Index { ty, bound, pad } => {
-            let pad = pad.map_or_else(String::new, |pad| format!(", pad = {pad}"));
-            format!(
-                "{INDEX}<{}, {}{pad}>",
-                kernel.int_text(ty),
-                extent(kernel, bound)
-            )
+            let pad = pad.map_or_else(String::new, |pad| format!(", {{ pad = {pad} }}"));
+            format!("{INDEX}<{}, {}{pad}>", kernel.int_text(ty), extent(kernel, bound))
         }
     }
 }
@@ -64,10 +38,7 @@ pub fn input(kernel: &Kernel, kind: InputKind) -> String {
 pub fn output(kernel: &Kernel, kind: ReturnKind) -> String {
     match kind {
         ReturnKind::Rows { ty, array: None } => format!("{ROWS}<{}>", kernel.float_text(ty)),
-        ReturnKind::Rows {
-            ty,
-            array: Some(length),
-        } => format!("[{ROWS}<{}>; {length}]", kernel.float_text(ty)),
+        ReturnKind::Rows { ty, array: Some(length) } => format!("[{ROWS}<{}>; {length}]", kernel.float_text(ty)),
         ReturnKind::Table { ty, rows, chunks } => table(kernel, ty, rows, chunks),
     }
 }
@@ -78,26 +49,14 @@ fn table(
     rows: rowloom_codegen::ir::Extent,
     chunks: u32,
 ) -> String {
-    let chunks = if chunks == 1 {
-        String::new()
-    } else {
-        format!(", {chunks}")
-    };
-    format!(
-        "{TABLE}<{}, {}{chunks}>",
-        kernel.float_text(ty),
-        extent(kernel, rows)
-    )
+    let chunks = if chunks == 1 { String::new() } else { format!(", {chunks}") };
+    format!("{TABLE}<{}, {}{chunks}>", kernel.float_text(ty), extent(kernel, rows))
 }
 
 /// An expression stands in braces, as Rust wants it.
 fn extent(kernel: &Kernel, extent: rowloom_codegen::ir::Extent) -> String {
     let text = extent.text(&kernel.counts);
-    if text.contains(' ') {
-        format!("{{ {text} }}")
-    } else {
-        text
-    }
+    if text.contains(' ') { format!("{{ {text} }}") } else { text }
 }
 
 /// Shape of an input as its documentation gives it.
@@ -116,19 +75,12 @@ pub fn input_shape(kernel: &Kernel, kind: InputKind) -> String {
 pub fn output_shape(kernel: &Kernel, kind: ReturnKind) -> String {
     match kind {
         ReturnKind::Rows { array: None, .. } => "(S, H)".to_owned(),
-        ReturnKind::Rows {
-            array: Some(length),
-            ..
-        } => format!("{length} of (S, H)"),
+        ReturnKind::Rows { array: Some(length), .. } => format!("{length} of (S, H)"),
         ReturnKind::Table { rows, chunks, .. } => table_shape(kernel, rows, chunks),
     }
 }
 
 fn table_shape(kernel: &Kernel, rows: rowloom_codegen::ir::Extent, chunks: u32) -> String {
-    let columns = if chunks == 1 {
-        "H".to_owned()
-    } else {
-        format!("{chunks}·H")
-    };
+    let columns = if chunks == 1 { "H".to_owned() } else { format!("{chunks}·H") };
     format!("({}, {columns})", rows.text(&kernel.counts))
 }

@@ -1,6 +1,6 @@
 //! `Inputs`, `Outputs`, `OutputsMut`, `Cotangents`, `Gradients`, `GradientsMut`.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use rowloom_codegen::Kernel;
 use rowloom_codegen::ir::InputKind;
@@ -12,29 +12,15 @@ use crate::lower::{gradient_generics, input_generics, output_generics};
 
 /// All of them.
 pub fn structs(decl: &Decl, kernel: &Kernel) -> TokenStream {
-    let parts = [
-        inputs(decl, kernel),
-        outputs(decl, kernel),
-        cotangents(decl, kernel),
-        gradients(decl, kernel),
-    ];
+    let parts = [inputs(decl, kernel), outputs(decl, kernel), cotangents(decl, kernel), gradients(decl, kernel)];
     quote!(#(#parts)*)
-}
-
-/// A method name of the generated structs that no field can hide.
-pub fn any() -> Ident {
-    Ident::new("any", Span::call_site())
 }
 
 fn inputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let Params { bounded, names } = Params::of(decl, &input_generics(decl));
     let fields = types::inputs(decl).map(|(param, kind)| {
         let (name, docs, element) = (&param.name, &param.docs, types::input(decl, kind));
-        let doc = format!(
-            "`{}`: {}.",
-            signature::input(kernel, kind),
-            signature::input_shape(kernel, kind)
-        );
+        let doc = format!("`{}`: {}.", signature::input(kernel, kind), signature::input_shape(kernel, kind));
         quote! {
             #(#docs)*
             #[doc = ""]
@@ -43,7 +29,6 @@ fn inputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
     });
     let values = decl.params.iter().map(|param| &param.name);
-    let any = any();
     quote! {
         /// What the kernel reads.
         #[derive(Clone, Copy, Debug)]
@@ -52,7 +37,7 @@ fn inputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
 
         impl<'a, #(#bounded),*> Inputs<'a, #(#names),*> {
-            fn #any(&self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyView<'a>>> {
+            fn any(&self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyView<'a>>> {
                 ::std::vec![#(::std::vec![self.#values.any()]),*]
             }
         }
@@ -60,18 +45,10 @@ fn inputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
 }
 
 /// One field per output.
-fn output_fields(
-    decl: &Decl,
-    kernel: &Kernel,
-    tensor: &dyn Fn(TokenStream) -> TokenStream,
-) -> Vec<TokenStream> {
+fn output_fields(decl: &Decl, kernel: &Kernel, tensor: &dyn Fn(TokenStream) -> TokenStream) -> Vec<TokenStream> {
     let field = |(name, kind): &(Ident, ReturnKind)| {
         let ty = types::output(decl, *kind, tensor);
-        let doc = format!(
-            "`{}`: {}.",
-            signature::output(kernel, *kind),
-            signature::output_shape(kernel, *kind)
-        );
+        let doc = format!("`{}`: {}.", signature::output(kernel, *kind), signature::output_shape(kernel, *kind));
         quote! {
             #[doc = #doc]
             pub #name: #ty
@@ -87,11 +64,7 @@ fn is_array(kind: ReturnKind) -> bool {
 fn outputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let Params { bounded, names } = Params::of(decl, &output_generics(decl));
     let owned = output_fields(decl, kernel, &|element| quote!(::rowloom::Tensor<#element>));
-    let borrowed = output_fields(
-        decl,
-        kernel,
-        &|element| quote!(::rowloom::ViewMut<'a, #element>),
-    );
+    let borrowed = output_fields(decl, kernel, &|element| quote!(::rowloom::ViewMut<'a, #element>));
     let outputs = types::outputs(decl, kernel);
     let views = outputs.iter().map(|(name, kind)| {
         if is_array(*kind) {
@@ -108,13 +81,8 @@ fn outputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
     });
     let results = outputs.iter().map(|(name, kind)| {
-        if is_array(*kind) {
-            quote!(#name: results.array()?)
-        } else {
-            quote!(#name: results.one()?)
-        }
+        if is_array(*kind) { quote!(#name: results.array()?) } else { quote!(#name: results.one()?) }
     });
-    let any = any();
     quote! {
         /// What the kernel returns.
         #[derive(Debug)]
@@ -142,7 +110,7 @@ fn outputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
 
         impl<'a, #(#bounded),*> OutputsMut<'a, #(#names),*> {
-            fn #any(self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyViewMut<'a>>> {
+            fn any(self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyViewMut<'a>>> {
                 ::std::vec![#(#anys),*]
             }
         }
@@ -151,11 +119,7 @@ fn outputs(decl: &Decl, kernel: &Kernel) -> TokenStream {
 
 fn cotangents(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let Params { bounded, names } = Params::of(decl, &output_generics(decl));
-    let fields = output_fields(
-        decl,
-        kernel,
-        &|element| quote!(::rowloom::View<'a, #element>),
-    );
+    let fields = output_fields(decl, kernel, &|element| quote!(::rowloom::View<'a, #element>));
     let outputs = types::outputs(decl, kernel);
     let anys = outputs.iter().map(|(name, kind)| {
         if is_array(*kind) {
@@ -164,7 +128,6 @@ fn cotangents(decl: &Decl, kernel: &Kernel) -> TokenStream {
             quote!(::std::vec![self.#name.any()])
         }
     });
-    let any = any();
     quote! {
         /// The gradient of the loss by each output.
         #[derive(Clone, Copy, Debug)]
@@ -173,7 +136,7 @@ fn cotangents(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
 
         impl<'a, #(#bounded),*> Cotangents<'a, #(#names),*> {
-            fn #any(&self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyView<'a>>> {
+            fn any(&self) -> ::std::vec::Vec<::std::vec::Vec<::rowloom::AnyView<'a>>> {
                 ::std::vec![#(#anys),*]
             }
         }
@@ -185,10 +148,7 @@ fn gradients(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let field = |tensor: &dyn Fn(TokenStream) -> TokenStream| -> Vec<TokenStream> {
         let one = |(param, kind): (&crate::decl::Param, InputKind)| {
             let (name, ty) = (&param.name, tensor(types::input(decl, kind)));
-            let doc = format!(
-                "By `{name}`, if wanted: {}.",
-                signature::input_shape(kernel, kind)
-            );
+            let doc = format!("By `{name}`, if wanted: {}.", signature::input_shape(kernel, kind));
             quote! {
                 #[doc = #doc]
                 pub #name: ::std::option::Option<#ty>
@@ -198,12 +158,10 @@ fn gradients(decl: &Decl, kernel: &Kernel) -> TokenStream {
     };
     let owned = field(&|element| quote!(::rowloom::Tensor<#element>));
     let borrowed = field(&|element| quote!(::rowloom::ViewMut<'a, #element>));
-    let results = types::differentiable(decl)
-        .enumerate()
-        .map(|(at, (param, _))| {
-            let name = &param.name;
-            quote!(#name: results.wanted(wants.0[#at])?)
-        });
+    let results = types::differentiable(decl).enumerate().map(|(at, (param, _))| {
+        let name = &param.name;
+        quote!(#name: results.wanted(wants.0[#at])?)
+    });
     let anys = types::inputs(decl).map(|(param, kind)| {
         let name = &param.name;
         match kind {
@@ -213,7 +171,6 @@ fn gradients(decl: &Decl, kernel: &Kernel) -> TokenStream {
             InputKind::Index { .. } => quote!(::std::option::Option::None),
         }
     });
-    let any = any();
     quote! {
         /// The gradient of the loss by each input that was wanted.
         #[derive(Debug)]
@@ -237,7 +194,7 @@ fn gradients(decl: &Decl, kernel: &Kernel) -> TokenStream {
         }
 
         impl<'a, #(#bounded),*> GradientsMut<'a, #(#names),*> {
-            fn #any(self) -> ::std::vec::Vec<::std::option::Option<::rowloom::AnyViewMut<'a>>> {
+            fn any(self) -> ::std::vec::Vec<::std::option::Option<::rowloom::AnyViewMut<'a>>> {
                 ::std::vec![#(#anys),*]
             }
         }

@@ -36,22 +36,13 @@ pub fn input(decl: &Decl, kind: InputKind) -> TokenStream {
 }
 
 /// `tensor` for one tensor, `[tensor; N]` for an array of outputs.
-pub fn output(
-    decl: &Decl,
-    kind: ReturnKind,
-    tensor: &dyn Fn(TokenStream) -> TokenStream,
-) -> TokenStream {
+pub fn output(decl: &Decl, kind: ReturnKind, tensor: &dyn Fn(TokenStream) -> TokenStream) -> TokenStream {
     match kind {
-        ReturnKind::Rows {
-            ty,
-            array: Some(length),
-        } => {
+        ReturnKind::Rows { ty, array: Some(length) } => {
             let (tensor, length) = (tensor(float(decl, ty)), length as usize);
             quote!([#tensor; #length])
         }
-        ReturnKind::Rows { ty, array: None } | ReturnKind::Table { ty, .. } => {
-            tensor(float(decl, ty))
-        }
+        ReturnKind::Rows { ty, array: None } | ReturnKind::Table { ty, .. } => tensor(float(decl, ty)),
     }
 }
 
@@ -62,21 +53,13 @@ pub fn differentiable(decl: &Decl) -> impl Iterator<Item = (&Param, InputKind)> 
 
 /// The inputs with their kinds.
 pub fn inputs(decl: &Decl) -> impl Iterator<Item = (&Param, InputKind)> {
-    decl.params
-        .iter()
-        .filter_map(|param| Some((param, param.kind?)))
+    decl.params.iter().filter_map(|param| Some((param, param.kind?)))
 }
 
 /// The outputs with their names.
 pub fn outputs(decl: &Decl, kernel: &rowloom_codegen::Kernel) -> Vec<(Ident, ReturnKind)> {
-    let names = kernel
-        .outputs
-        .iter()
-        .map(|output| Ident::new(&output.name, decl.name.span()));
-    names
-        .zip(&decl.returns)
-        .filter_map(|(name, output)| Some((name, output.kind?)))
-        .collect()
+    let names = kernel.outputs.iter().map(|output| Ident::new(&output.name, decl.name.span()));
+    names.zip(&decl.returns).filter_map(|(name, output)| Some((name, output.kind?))).collect()
 }
 
 /// Type parameters of one generated item.
@@ -90,15 +73,8 @@ pub struct Params {
 impl Params {
     /// Those of a struct whose fields name `used`.
     pub fn of(decl: &Decl, used: &Used) -> Params {
-        let mut params = Params {
-            bounded: vec![],
-            names: vec![],
-        };
-        params.add(
-            &decl.generics.floats,
-            &used.floats,
-            &quote!(::rowloom::Float),
-        );
+        let mut params = Params { bounded: vec![], names: vec![] };
+        params.add(&decl.generics.floats, &used.floats, &quote!(::rowloom::Float));
         params.add(&decl.generics.ints, &used.ints, &quote!(::rowloom::Int));
         params
     }

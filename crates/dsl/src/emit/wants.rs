@@ -9,9 +9,7 @@ use crate::decl::Decl;
 
 /// The type, with a constant per differentiable input.
 pub fn wants(decl: &Decl) -> TokenStream {
-    let inputs: Vec<&Ident> = types::differentiable(decl)
-        .map(|(param, _)| &param.name)
-        .collect();
+    let inputs: Vec<&Ident> = types::differentiable(decl).map(|(param, _)| &param.name).collect();
     let count = inputs.len();
     let constants = inputs.iter().enumerate().map(|(at, name)| {
         let constant = Ident::new(&name.to_string().to_uppercase(), name.span());

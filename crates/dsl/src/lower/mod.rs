@@ -9,13 +9,11 @@ use std::collections::HashMap;
 
 use proc_macro2::Ident;
 use rowloom_codegen::ir::{
-    Direction, FloatParam, FloatType, Input, Kernel, Node, NodeId, Op, Place, RowExpr, RowId,
-    Shape, ValueType, Verified,
+    Direction, FloatParam, FloatType, Input, Kernel, Node, NodeId, Op, Place, RowExpr, RowId, Shape, ValueType,
+    Verified,
 };
 
-pub use generics::{
-    Used, determined_counts, gradient_generics, input_generics, output_generics, used_generics,
-};
+pub use generics::{Used, determined_counts, gradient_generics, input_generics, output_generics, used_generics};
 
 use crate::decl::Decl;
 use crate::errors::{Errors, Site};
@@ -69,10 +67,7 @@ impl Sites {
             Place::Row(row) => self.rows[row.index()],
             Place::Node(node) => self.nodes[node.index()],
             Place::Output(at) => decl.returns[at].site,
-            Place::Order => decl
-                .options
-                .order_site
-                .unwrap_or_else(|| Site::of(&decl.name)),
+            Place::Order => decl.options.order_site.unwrap_or_else(|| Site::of(&decl.name)),
         }
     }
 }
@@ -86,9 +81,7 @@ impl<'a> Lowering<'a> {
             name: param.name.to_string(),
             kind: param
                 .kind
-                .unwrap_or(rowloom_codegen::ir::InputKind::Rows(FloatType::Fixed(
-                    rowloom_codegen::DType::F32,
-                ))),
+                .unwrap_or(rowloom_codegen::ir::InputKind::Rows(FloatType::Fixed(rowloom_codegen::DType::F32))),
             count: 1,
         });
         let kernel = Kernel {
@@ -96,13 +89,7 @@ impl<'a> Lowering<'a> {
             direction: Direction::Forward,
             order: decl.options.order,
             tiles: decl.options.tiles.clone(),
-            floats: floats
-                .into_iter()
-                .map(|name| FloatParam {
-                    name,
-                    default: None,
-                })
-                .collect(),
+            floats: floats.into_iter().map(|name| FloatParam { name, default: None }).collect(),
             ints: names(&decl.generics.ints),
             counts: decl.generics.count_names(),
             inputs: inputs.collect(),
@@ -110,22 +97,12 @@ impl<'a> Lowering<'a> {
             nodes: vec![],
             outputs: vec![],
         };
-        Lowering {
-            decl,
-            errors,
-            kernel,
-            sites: Sites::default(),
-            names: HashMap::new(),
-        }
+        Lowering { decl, errors, kernel, sites: Sites::default(), names: HashMap::new() }
     }
 
     /// The row expression of this combination and row count, each distinct one once.
     fn row(&mut self, affine: &Affine, rows: rowloom_codegen::ir::Extent, site: Site) -> RowId {
-        let row = RowExpr {
-            terms: affine.terms.clone(),
-            offset: affine.offset,
-            rows,
-        };
+        let row = RowExpr { terms: affine.terms.clone(), offset: affine.offset, rows };
         let known = self.kernel.rows.iter().position(|other| *other == row);
         let at = known.unwrap_or_else(|| {
             self.kernel.rows.push(row);
@@ -137,12 +114,7 @@ impl<'a> Lowering<'a> {
 
     /// The node of this operation, each distinct one once.
     fn node(&mut self, op: Op, shape: Shape, ty: ValueType, site: Site) -> NodeId {
-        let node = Node {
-            op,
-            shape,
-            ty,
-            origin: None,
-        };
+        let node = Node { op, shape, ty, origin: None };
         let known = self.kernel.nodes.iter().position(|other| *other == node);
         let at = known.unwrap_or_else(|| {
             self.kernel.nodes.push(node);
@@ -154,12 +126,7 @@ impl<'a> Lowering<'a> {
 
     /// The node of rows that are needed.
     fn rows_node(&mut self, rows: &Rows) -> NodeId {
-        self.node(
-            rows.op.clone(),
-            Shape::Rows,
-            ValueType::Stored(rows.ty),
-            rows.site,
-        )
+        self.node(rows.op.clone(), Shape::Rows, ValueType::Stored(rows.ty), rows.site)
     }
 
     /// Reports, and stands in for the value.

@@ -15,7 +15,7 @@ pub enum Value {
     /// A table as a whole: an input not yet indexed.
     Table(InputId),
     /// Several values: the chunks of a row, or an array.
-    Array(Vec<Value>),
+    Array(Vec<(Value, Site)>),
     /// A sum over positions, of one chunk or several.
     Sum(Sum),
     /// Several outputs.
@@ -77,10 +77,7 @@ impl Value {
 impl Affine {
     /// A number.
     pub fn constant(offset: u64) -> Affine {
-        Affine {
-            terms: vec![],
-            offset,
-        }
+        Affine { terms: vec![], offset }
     }
 
     /// `self + other`; `None` when a factor does not fit 64 bits.
@@ -100,9 +97,6 @@ impl Affine {
     pub fn times(&self, factor: u64) -> Option<Affine> {
         let scaled = |&(index, own): &(InputId, u64)| Some((index, own.checked_mul(factor)?));
         let terms = self.terms.iter().map(scaled).collect::<Option<_>>()?;
-        Some(Affine {
-            terms,
-            offset: self.offset.checked_mul(factor)?,
-        })
+        Some(Affine { terms, offset: self.offset.checked_mul(factor)? })
     }
 }

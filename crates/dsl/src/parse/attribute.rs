@@ -63,17 +63,12 @@ impl Parse for Word {
         } else {
             input.call(Ident::parse_any)?.into_token_stream()
         };
-        Ok(Word {
-            text: tokens.to_string(),
-            site: Site::of(tokens),
-        })
+        Ok(Word { text: tokens.to_string(), site: Site::of(tokens) })
     }
 }
 
 fn entries(input: ParseStream<'_>) -> syn::Result<Vec<Entry>> {
-    Ok(Punctuated::<Entry, Token![,]>::parse_terminated(input)?
-        .into_iter()
-        .collect())
+    Ok(Punctuated::<Entry, Token![,]>::parse_terminated(input)?.into_iter().collect())
 }
 
 /// What the attribute says; what is at fault keeps its default.
@@ -82,10 +77,7 @@ pub fn options(tokens: TokenStream, errors: &Errors) -> Options {
     let parts = match syn::parse::Parser::parse2(entries, tokens) {
         Ok(parts) => parts,
         Err(error) => {
-            errors.at(
-                Site::from(error.span()),
-                format!("this is not understood here; {PARTS}"),
-            );
+            errors.at(Site::from(error.span()), format!("this is not understood here; {PARTS}"));
             return options;
         }
     };
@@ -99,10 +91,7 @@ pub fn options(tokens: TokenStream, errors: &Errors) -> Options {
             (symbol::TILE, Value::Entries(directions)) => tiles(directions, &mut options, errors),
             (symbol::ORDER, _) => errors.at(&part.key, format!("`order` has parts; {ORDER_FORM}")),
             (symbol::TILE, _) => errors.at(&part.key, format!("`tile` has parts; {TILE_FORM}")),
-            (other, _) => errors.at(
-                &part.key,
-                format!("`#[kernel]` knows no `{other}`; {PARTS}"),
-            ),
+            (other, _) => errors.at(&part.key, format!("`#[kernel]` knows no `{other}`; {PARTS}")),
         }
     }
     options
@@ -111,10 +100,7 @@ pub fn options(tokens: TokenStream, errors: &Errors) -> Options {
 fn no_duplicates(entries: &[Entry], errors: &Errors) {
     for (at, entry) in entries.iter().enumerate() {
         if entries[..at].iter().any(|earlier| earlier.key == entry.key) {
-            errors.at(
-                &entry.key,
-                format!("`{}` is said twice; keep one", entry.key),
-            );
+            errors.at(&entry.key, format!("`{}` is said twice; keep one", entry.key));
         }
     }
 }
@@ -125,32 +111,20 @@ fn order(fields: &[Entry], options: &mut Options, errors: &Errors) {
         let word = match &field.value {
             Value::Word(word) => word,
             Value::None | Value::List(..) | Value::Entries(_) => {
-                errors.at(
-                    &field.key,
-                    format!("`{}` has one value; {ORDER_FORM}", field.key),
-                );
+                errors.at(&field.key, format!("`{}` has one value; {ORDER_FORM}", field.key));
                 continue;
             }
         };
         match field.key.to_string().as_str() {
             symbol::BLOCK => match word.text.parse() {
                 Ok(block) if block > 0 => options.order.block = block,
-                _ => errors.at(
-                    word.site,
-                    "a block is a number of positions, at least 1; write `block = 256`",
-                ),
+                _ => errors.at(word.site, "a block is a number of positions, at least 1; write `block = 256`"),
             },
             symbol::ACCUMULATE => match word.text.parse() {
                 Ok(accumulate) => options.order.accumulate = accumulate,
-                Err(_) => errors.at(
-                    word.site,
-                    "sums run in `f32` or `f64`; write `accumulate = f32`",
-                ),
+                Err(_) => errors.at(word.site, "sums run in `f32` or `f64`; write `accumulate = f32`"),
             },
-            other => errors.at(
-                &field.key,
-                format!("`order` knows no `{other}`; {ORDER_FORM}"),
-            ),
+            other => errors.at(&field.key, format!("`order` knows no `{other}`; {ORDER_FORM}")),
         }
     }
 }
@@ -162,20 +136,14 @@ fn tiles(directions: &[Entry], options: &mut Options, errors: &Errors) {
             symbol::FORWARD => &mut options.tiles.forward,
             symbol::BACKWARD => &mut options.tiles.backward,
             other => {
-                errors.at(
-                    &direction.key,
-                    format!("`tile` knows no `{other}`; {TILE_FORM}"),
-                );
+                errors.at(&direction.key, format!("`tile` knows no `{other}`; {TILE_FORM}"));
                 continue;
             }
         };
         match &direction.value {
             Value::Entries(fields) => *tile = self::tile(fields, errors),
             Value::None | Value::Word(_) | Value::List(..) => {
-                errors.at(
-                    &direction.key,
-                    format!("`{}` has parts; {TILE_FORM}", direction.key),
-                );
+                errors.at(&direction.key, format!("`{}` has parts; {TILE_FORM}", direction.key));
             }
         }
     }
@@ -191,32 +159,20 @@ fn tile(fields: &[Entry], errors: &Errors) -> Tile {
         let words = match &field.value {
             Value::List(words, _) if !words.is_empty() => words,
             Value::List(_, site) => {
-                errors.at(
-                    *site,
-                    format!("no value is left for `{}`; {FIELD_FORM}", field.key),
-                );
+                errors.at(*site, format!("no value is left for `{}`; {FIELD_FORM}", field.key));
                 continue;
             }
             Value::Word(word) => {
                 let instead = format!("write `{} = [{}]`", field.key, word.text);
-                errors.at(
-                    word.site,
-                    format!("the values allowed stand in brackets; {instead}"),
-                );
+                errors.at(word.site, format!("the values allowed stand in brackets; {instead}"));
                 continue;
             }
             Value::None | Value::Entries(_) => {
-                errors.at(
-                    &field.key,
-                    format!("`{}` has values; {FIELD_FORM}", field.key),
-                );
+                errors.at(&field.key, format!("`{}` has values; {FIELD_FORM}", field.key));
                 continue;
             }
         };
-        tile.fields.push((
-            field.key.to_string(),
-            words.iter().map(|word| word.text.clone()).collect(),
-        ));
+        tile.fields.push((field.key.to_string(), words.iter().map(|word| word.text.clone()).collect()));
         sites.push((&field.key, words));
     }
     for fault in tile.check().err().into_iter().flatten() {

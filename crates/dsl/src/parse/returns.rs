@@ -7,8 +7,7 @@ use crate::decl::{Generics, Return, ReturnKind};
 use crate::errors::{Errors, Site};
 use crate::symbol;
 
-const FORMS: &str =
-    "an output is `Rows<T>`, `[Rows<T>; N]` or `Table<T, R>`, several of them in a tuple";
+const FORMS: &str = "write an output as `Rows<T>`, `[Rows<T>; N]` or `Table<T, R>`, several of them in a tuple";
 
 /// The outputs. Those at fault have no kind; without a return type there are none.
 pub fn returns(signature: &Signature, generics: &Generics, errors: &Errors) -> Vec<Return> {
@@ -18,7 +17,7 @@ pub fn returns(signature: &Signature, generics: &Generics, errors: &Errors) -> V
             errors.at(
                 &signature.ident,
                 format!(
-                    "`{}` returns nothing; write `-> Rows<T>`: {FORMS}",
+                    "`{}` returns nothing; after its inputs write `->` and the outputs, as in `-> Rows<T>`",
                     signature.ident
                 ),
             );
@@ -28,18 +27,12 @@ pub fn returns(signature: &Signature, generics: &Generics, errors: &Errors) -> V
     let types: Vec<&Type> = match ty {
         Type::Tuple(tuple) if tuple.elems.len() >= 2 => tuple.elems.iter().collect(),
         Type::Tuple(tuple) => {
-            errors.at(
-                tuple,
-                format!("a tuple is for two outputs or more; {FORMS}"),
-            );
+            errors.at(tuple, format!("a tuple is for two outputs or more; {FORMS}"));
             return vec![];
         }
         single => vec![single],
     };
-    let returned = |ty| Return {
-        kind: kind(peel(ty), generics, errors),
-        site: Site::of(ty),
-    };
+    let returned = |ty| Return { kind: kind(peel(ty), generics, errors), site: Site::of(ty) };
     types.into_iter().map(returned).collect()
 }
 
@@ -57,10 +50,7 @@ fn kind(ty: &Type, generics: &Generics, errors: &Errors) -> Option<ReturnKind> {
         let element = peel(&array.elem);
         let written = types::written(element).filter(|written| written.word == symbol::ROWS);
         let Some(written) = written else {
-            errors.at(
-                element,
-                "an array of outputs is of rows; write `[Rows<T>; N]`",
-            );
+            errors.at(element, "an array of outputs is of rows; write `[Rows<T>; N]`");
             return None;
         };
         let element = types::rows(element, &written, generics, errors);
@@ -69,16 +59,13 @@ fn kind(ty: &Type, generics: &Generics, errors: &Errors) -> Option<ReturnKind> {
         if length.is_none() {
             errors.at(
                 &array.len,
-                "the length of an array of outputs is a number of at least 1, as in `[Rows<T>; 6]`",
+                "the length of an array of outputs is a number of at least 1; write one, as in `[Rows<T>; 6]`",
             );
         }
-        return Some(ReturnKind::Rows {
-            ty: element?,
-            array: Some(length?),
-        });
+        return Some(ReturnKind::Rows { ty: element?, array: Some(length?) });
     }
     let Some(written) = types::written(ty) else {
-        errors.at(ty, FORMS);
+        errors.at(ty, format!("this is no type of a kernel; {FORMS}"));
         return None;
     };
     if written.word == symbol::ROWS {

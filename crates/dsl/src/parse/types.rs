@@ -1,4 +1,4 @@
-//! `Table<T, R, C>`, `Rows<T>`, `Index<I, BOUND, pad = -1>`.
+//! `Table<T, R, C>`, `Rows<T>`, `Index<I, BOUND, { pad = -1 }>`.
 
 use rowloom_codegen::dtype::{DType, IntType};
 use rowloom_codegen::ir::{Extent, FloatId, FloatType, IndexType, InputKind, IntId};
@@ -9,10 +9,10 @@ use crate::decl::Generics;
 use crate::errors::{Errors, Site};
 use crate::symbol;
 
-const INPUTS: &str = "an input is `Table<T, R>`, `Table<T, R, C>`, `Rows<T>` or `Index<I, BOUND>`";
+const INPUTS: &str = "write an input as `Table<T, R>`, `Table<T, R, C>`, `Rows<T>` or `Index<I, BOUND>`";
 const TABLE_FORM: &str = "write `Table<T, R>`, or `Table<T, R, C>` for rows of C chunks";
 const ROWS_FORM: &str = "write `Rows<T>`";
-const INDEX_FORM: &str = "write `Index<I, BOUND>`, or `Index<I, BOUND, pad = -1>`";
+const INDEX_FORM: &str = "write `Index<I, BOUND>`, or `Index<I, BOUND, { pad = -1 }>`";
 
 /// A type of the language: its word and its arguments.
 pub struct Written<'a> {
@@ -36,16 +36,13 @@ pub fn written(ty: &Type) -> Option<Written<'_>> {
         PathArguments::AngleBracketed(brackets) => brackets.args.iter().collect(),
         PathArguments::Parenthesized(_) => return None,
     };
-    Some(Written {
-        word: &segment.ident,
-        arguments,
-    })
+    Some(Written { word: &segment.ident, arguments })
 }
 
 /// The type of an input; `None` when reported.
 pub fn input(ty: &Type, generics: &Generics, errors: &Errors) -> Option<InputKind> {
     let Some(written) = written(ty) else {
-        errors.at(ty, INPUTS);
+        errors.at(ty, format!("this is no type of a kernel; {INPUTS}"));
         return None;
     };
     let word = written.word.to_string();
@@ -67,29 +64,18 @@ pub fn input(ty: &Type, generics: &Generics, errors: &Errors) -> Option<InputKin
 pub fn unknown(written: &Written<'_>, forms: &str, errors: &Errors) {
     let word = written.word;
     if symbol::LATER_TYPES.iter().any(|later| word == later) {
-        errors.at(
-            word,
-            format!("`{word}` comes with arithmetic in a later version; until then {forms}"),
-        );
+        errors.at(word, format!("`{word}` comes with arithmetic in a later version; until then {forms}"));
     } else {
         errors.at(word, format!("`{word}` is no type of a kernel; {forms}"));
     }
 }
 
 /// `Rows<T>`.
-pub fn rows(
-    ty: &Type,
-    written: &Written<'_>,
-    generics: &Generics,
-    errors: &Errors,
-) -> Option<FloatType> {
+pub fn rows(ty: &Type, written: &Written<'_>, generics: &Generics, errors: &Errors) -> Option<FloatType> {
     match written.arguments.as_slice() {
         [element] => float(element, generics, errors),
         _ => {
-            errors.at(
-                ty,
-                format!("`Rows` has one argument, its element type; {ROWS_FORM}"),
-            );
+            errors.at(ty, format!("`Rows` has one argument, its element type; {ROWS_FORM}"));
             None
         }
     }
@@ -106,12 +92,7 @@ pub fn table(
         [element, count] => (element, count, None),
         [element, count, chunk] => (element, count, Some(chunk)),
         _ => {
-            errors.at(
-                ty,
-                format!(
-                    "`Table` has an element type, a row count and perhaps chunks; {TABLE_FORM}"
-                ),
-            );
+            errors.at(ty, format!("`Table` has an element type, a row count and perhaps chunks; {TABLE_FORM}"));
             return None;
         }
     };
@@ -131,28 +112,18 @@ fn chunks(argument: &GenericArgument, errors: &Errors) -> Option<u32> {
     };
     let chunks = chunks.filter(|&chunks| chunks > 0);
     if chunks.is_none() {
-        errors.at(
-            argument,
-            "the chunks of a table's row are a number of at least 1, as in `Table<T, R, 6>`",
-        );
+        errors
+            .at(argument, "the chunks of a table's row are a number of at least 1; write one, as in `Table<T, R, 6>`");
     }
     chunks
 }
 
-fn index(
-    ty: &Type,
-    written: &Written<'_>,
-    generics: &Generics,
-    errors: &Errors,
-) -> Option<InputKind> {
+fn index(ty: &Type, written: &Written<'_>, generics: &Generics, errors: &Errors) -> Option<InputKind> {
     let (element, bound, pad) = match *written.arguments.as_slice() {
         [element, bound] => (element, bound, None),
         [element, bound, pad] => (element, bound, Some(pad)),
         _ => {
-            errors.at(
-                ty,
-                format!("`Index` has an integer type, a bound and perhaps `pad`; {INDEX_FORM}"),
-            );
+            errors.at(ty, format!("`Index` has an integer type, a bound and perhaps `pad`; {INDEX_FORM}"));
             return None;
         }
     };
@@ -162,40 +133,29 @@ fn index(
         None => Some(None),
         Some(argument) => pad_value(argument, errors).map(Some),
     };
-    Some(InputKind::Index {
-        ty: element?,
-        bound: bound?,
-        pad: pad?,
-    })
+    Some(InputKind::Index { ty: element?, bound: bound?, pad: pad? })
 }
 
-/// `pad = -1`: syn reads it as the binding of an associated constant.
+/// `{ pad = -1 }`: an assignment in a block, since Rust keeps `pad = -1` alone for
+/// associated constants, and refuses it on its stable channel.
 fn pad_value(argument: &GenericArgument, errors: &Errors) -> Option<i64> {
-    let value = match argument {
-        GenericArgument::AssocConst(pad) if pad.ident == symbol::PAD => signed(&pad.value),
-        _ => None,
-    };
+    let value = pad_expr(argument).and_then(signed);
     if value.is_none() {
-        errors.at(
-            argument,
-            "the third argument of `Index` is the one value that means no row; write `pad = -1`",
-        );
+        errors.at(argument, "the third argument of `Index` is the one value that means no row; write `{ pad = -1 }`");
     }
     value
 }
 
 /// Where the value of `pad` stands.
 pub fn pad_site(ty: &Type) -> Option<Site> {
-    let written = written(ty)?;
-    written
-        .arguments
-        .iter()
-        .find_map(|argument| match argument {
-            GenericArgument::AssocConst(pad) if pad.ident == symbol::PAD => {
-                Some(Site::of(&pad.value))
-            }
-            _ => None,
-        })
+    written(ty)?.arguments.into_iter().find_map(pad_expr).map(Site::of)
+}
+
+fn pad_expr(argument: &GenericArgument) -> Option<&Expr> {
+    let GenericArgument::Const(Expr::Block(block)) = argument else { return None };
+    let [syn::Stmt::Expr(Expr::Assign(assign), None)] = block.block.stmts.as_slice() else { return None };
+    let Expr::Path(key) = &*assign.left else { return None };
+    key.path.is_ident(symbol::PAD).then_some(&assign.right)
 }
 
 /// A plain number, perhaps in braces or parentheses.
@@ -236,9 +196,7 @@ fn signed(expr: &Expr) -> Option<i64> {
 /// The word of an argument that is a plain type name.
 fn word(argument: &GenericArgument) -> Option<&Ident> {
     match argument {
-        GenericArgument::Type(ty) => written(ty)
-            .filter(|ty| ty.arguments.is_empty())
-            .map(|ty| ty.word),
+        GenericArgument::Type(ty) => written(ty).filter(|ty| ty.arguments.is_empty()).map(|ty| ty.word),
         _ => None,
     }
 }

@@ -1,0 +1,6 @@
+use rowloom::kernel;
+
+#[kernel]
+pub struct Table;
+
+fn main() {}
