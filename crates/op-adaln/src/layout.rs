@@ -56,14 +56,8 @@ type Runs = &'static [(i64, i64, u64)];
 
 impl Packing {
     /// Every packing, the published one first.
-    pub const ALL: [Packing; 6] = [
-        Packing::Interleaved,
-        Packing::Block,
-        Packing::T2va4s,
-        Packing::T2va15s,
-        Packing::Fl2va,
-        Packing::Ref2va,
-    ];
+    pub const ALL: [Packing; 6] =
+        [Packing::Interleaved, Packing::Block, Packing::T2va4s, Packing::T2va15s, Packing::Fl2va, Packing::Ref2va];
 
     /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -82,19 +76,10 @@ impl Packing {
             Packing::Interleaved | Packing::Block => None,
             Packing::T2va4s => Some(&[(0, TEXT, 886), (1, AUDIO, 330), (0, VIDEO, 32256)]),
             Packing::T2va15s => Some(&[(0, TEXT, 890), (1, AUDIO, 1206), (0, VIDEO, 107_856)]),
-            Packing::Fl2va => Some(&[
-                (0, TEXT, 870),
-                (2, VIDEO, 2016),
-                (1, AUDIO, 804),
-                (0, VIDEO, 72576),
-            ]),
-            Packing::Ref2va => Some(&[
-                (0, TEXT, 870),
-                (2, AUDIO, 804),
-                (2, VIDEO, 72576),
-                (1, AUDIO, 804),
-                (0, VIDEO, 72576),
-            ]),
+            Packing::Fl2va => Some(&[(0, TEXT, 870), (2, VIDEO, 2016), (1, AUDIO, 804), (0, VIDEO, 72576)]),
+            Packing::Ref2va => {
+                Some(&[(0, TEXT, 870), (2, AUDIO, 804), (2, VIDEO, 72576), (1, AUDIO, 804), (0, VIDEO, 72576)])
+            }
         }
     }
 
@@ -113,10 +98,7 @@ impl Packing {
             }
         };
         let total: u64 = runs.iter().map(|run| run.2).sum();
-        let mut indices = Indices {
-            timestep: Vec::new(),
-            modality: Vec::new(),
-        };
+        let mut indices = Indices { timestep: Vec::new(), modality: Vec::new() };
         let mut done = 0;
         for (timestep, modality, length) in runs {
             done += length;
@@ -131,36 +113,20 @@ impl Packing {
 
 fn interleaved(positions: u64, timesteps: u64, seed: u64) -> Indices {
     let mut generator = random::generator(seed, random::LAYOUT);
-    let mut draw = |bound: u64| {
-        (0..positions)
-            .map(|_| generator.random_range(0..bound) as i64)
-            .collect()
-    };
-    Indices {
-        timestep: draw(timesteps),
-        modality: draw(MODALITIES),
-    }
+    let mut draw = |bound: u64| (0..positions).map(|_| generator.random_range(0..bound) as i64).collect();
+    Indices { timestep: draw(timesteps), modality: draw(MODALITIES) }
 }
 
 /// Runs in twentieths of a timestep.
 fn block(timesteps: u64) -> Vec<(i64, i64, u64)> {
     (0..timesteps as i64)
-        .flat_map(|timestep| {
-            [
-                (timestep, TEXT, 1),
-                (timestep, VIDEO, 16),
-                (timestep, AUDIO, 3),
-            ]
-        })
+        .flat_map(|timestep| [(timestep, TEXT, 1), (timestep, VIDEO, 16), (timestep, AUDIO, 3)])
         .collect()
 }
 
 impl Layout {
     /// The published layout.
-    pub const INTERLEAVED: Layout = Layout {
-        packing: Packing::Interleaved,
-        shard: None,
-    };
+    pub const INTERLEAVED: Layout = Layout { packing: Packing::Interleaved, shard: None };
 
     /// `positions` positions of it, each timestep in `0..timesteps`. A shard is cut
     /// from a whole that is as many times longer.
@@ -170,16 +136,9 @@ impl Layout {
         };
         let whole = self.packing.indices(positions * pieces, timesteps, seed);
         let cut = |values: Vec<i64>| {
-            values
-                .into_iter()
-                .skip((positions * (piece - 1)) as usize)
-                .take(positions as usize)
-                .collect()
+            values.into_iter().skip((positions * (piece - 1)) as usize).take(positions as usize).collect()
         };
-        Indices {
-            timestep: cut(whole.timestep),
-            modality: cut(whole.modality),
-        }
+        Indices { timestep: cut(whole.timestep), modality: cut(whole.modality) }
     }
 
     /// Positions of the video itself, or of this piece of it.
@@ -208,11 +167,7 @@ pub struct UnknownLayout {
 impl fmt::Display for UnknownLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Packing::ALL.map(Packing::name).join(", ");
-        write!(
-            f,
-            "`{}` is no layout; write one of {names}, or a piece of one such as ref2va:3/8",
-            self.word
-        )
+        write!(f, "`{}` is no layout; write one of {names}, or a piece of one such as ref2va:3/8", self.word)
     }
 }
 
@@ -222,9 +177,7 @@ impl FromStr for Layout {
     type Err = UnknownLayout;
 
     fn from_str(word: &str) -> Result<Layout, UnknownLayout> {
-        parse(word).ok_or_else(|| UnknownLayout {
-            word: word.to_owned(),
-        })
+        parse(word).ok_or_else(|| UnknownLayout { word: word.to_owned() })
     }
 }
 
@@ -233,9 +186,7 @@ fn parse(word: &str) -> Option<Layout> {
         Some((name, shard)) => (name, Some(shard)),
         None => (word, None),
     };
-    let packing = Packing::ALL
-        .into_iter()
-        .find(|packing| packing.name() == name)?;
+    let packing = Packing::ALL.into_iter().find(|packing| packing.name() == name)?;
     let shard = match shard {
         None => None,
         Some(shard) => {
@@ -271,33 +222,11 @@ mod tests {
     #[test]
     fn named_videos_have_their_own_lengths_and_runs() {
         let lengths = Packing::ALL.map(Packing::positions);
-        assert_eq!(
-            lengths,
-            [
-                None,
-                None,
-                Some(33472),
-                Some(109_952),
-                Some(76266),
-                Some(147_630)
-            ]
-        );
-        assert_eq!(
-            counts("t2va-4s", 33472),
-            [32256, 886, 0, 0, 0, 330, 0, 0, 0]
-        );
-        assert_eq!(
-            counts("t2va-15s", 109_952),
-            [107_856, 890, 0, 0, 0, 1206, 0, 0, 0]
-        );
-        assert_eq!(
-            counts("fl2va", 76266),
-            [72576, 870, 0, 0, 0, 804, 2016, 0, 0]
-        );
-        assert_eq!(
-            counts("ref2va", 147_630),
-            [72576, 870, 0, 0, 0, 804, 72576, 0, 804]
-        );
+        assert_eq!(lengths, [None, None, Some(33472), Some(109_952), Some(76266), Some(147_630)]);
+        assert_eq!(counts("t2va-4s", 33472), [32256, 886, 0, 0, 0, 330, 0, 0, 0]);
+        assert_eq!(counts("t2va-15s", 109_952), [107_856, 890, 0, 0, 0, 1206, 0, 0, 0]);
+        assert_eq!(counts("fl2va", 76266), [72576, 870, 0, 0, 0, 804, 2016, 0, 0]);
+        assert_eq!(counts("ref2va", 147_630), [72576, 870, 0, 0, 0, 804, 72576, 0, 804]);
     }
 
     #[test]
@@ -317,11 +246,7 @@ mod tests {
 
     #[test]
     fn interleaved_is_even_and_depends_on_the_seed_alone() {
-        assert!(
-            counts("interleaved", 90_000)
-                .iter()
-                .all(|count| (9_500..10_500).contains(count))
-        );
+        assert!(counts("interleaved", 90_000).iter().all(|count| (9_500..10_500).contains(count)));
         let draw = |seed| Layout::INTERLEAVED.indices(100, 3, seed);
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));
@@ -330,14 +255,8 @@ mod tests {
     #[test]
     fn shards_are_the_pieces_of_the_whole_in_order() {
         let whole = Packing::Ref2va.indices(1000, 3, 11);
-        let pieces = (1..=8).map(|piece| {
-            Layout {
-                packing: Packing::Ref2va,
-                shard: Some((piece, 8)),
-            }
-            .indices(125, 3, 11)
-            .timestep
-        });
+        let pieces = (1..=8)
+            .map(|piece| Layout { packing: Packing::Ref2va, shard: Some((piece, 8)) }.indices(125, 3, 11).timestep);
         assert_eq!(pieces.collect::<Vec<_>>().concat(), whole.timestep);
     }
 
@@ -352,26 +271,10 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_list_the_choices() {
-        for name in [
-            "interleaved",
-            "block",
-            "t2va-4s",
-            "t2va-15s",
-            "fl2va",
-            "ref2va",
-            "ref2va:3/8",
-        ] {
+        for name in ["interleaved", "block", "t2va-4s", "t2va-15s", "fl2va", "ref2va", "ref2va:3/8"] {
             assert_eq!(name.parse::<Layout>().expect(name).to_string(), name);
         }
-        for name in [
-            "",
-            "blok",
-            "ref2va:0/8",
-            "ref2va:9/8",
-            "ref2va:1",
-            "ref2va:/",
-            "block:1/65",
-        ] {
+        for name in ["", "blok", "ref2va:0/8", "ref2va:9/8", "ref2va:1", "ref2va:/", "block:1/65"] {
             let error = name.parse::<Layout>().expect_err(name).to_string();
             assert!(error.contains("interleaved, block, t2va-4s"), "{error}");
         }
