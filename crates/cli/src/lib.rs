@@ -2,8 +2,8 @@
 //!
 //! A crate of kernels of your own has the same command over them:
 //!
-//! ```ignore
-//! use my_kernels as _;
+//! ```no_run
+//! use rowloom_op_adaln as _; // the crate that declares them
 //!
 //! fn main() -> std::process::ExitCode {
 //!     rowloom_cli::main()

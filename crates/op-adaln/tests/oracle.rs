@@ -46,11 +46,8 @@ fn forward_is_the_same_bytes_in_every_layout() {
             let indices = layout.indices(positions, ROWS as u64 / 3, 11);
             let index = |values| Tensor::from_slice(&stream, values, positions, 1).expect("one");
             let (timestep, modality) = (index(&indices.timestep), index(&indices.modality));
-            let inputs = adaln_row_gather::Inputs {
-                table: placed.view(),
-                timestep: timestep.view(),
-                modality: modality.view(),
-            };
+            let inputs =
+                adaln_row_gather::Inputs { table: placed.view(), timestep: timestep.view(), modality: modality.view() };
             let outputs = adaln_row_gather::forward(&stream, &inputs, None).expect("a forward");
             let expected = by_hand::forward(&table, HIDDEN, &indices);
             for (output, expected) in outputs.out.iter().zip(&expected) {
@@ -70,8 +67,7 @@ fn gradient_is_what_the_derived_oracle_says() {
     for (positions, layout) in [(1, "interleaved"), (257, "interleaved"), (832, "t2va-4s")] {
         let layout: Layout = layout.parse().expect("a layout");
         let indices = layout.indices(positions, ROWS as u64 / 3, 11);
-        let d_out: [Vec<bf16>; CHUNKS] =
-            std::array::from_fn(|chunk| cancelling(chunk as u64, positions as usize));
+        let d_out: [Vec<bf16>; CHUNKS] = std::array::from_fn(|chunk| cancelling(chunk as u64, positions as usize));
         let wide = d_out.each_ref().map(|values| values.iter().copied().map(f64::from).collect());
         let expected = by_hand::table_gradient(&wide, ROWS, HIDDEN, &indices);
 
@@ -81,10 +77,7 @@ fn gradient_is_what_the_derived_oracle_says() {
         let inputs: Vec<Vec<AnyView<'_>>> = vec![
             vec![index(&indices.timestep)],
             vec![index(&indices.modality)],
-            d_out
-                .iter()
-                .map(|values| AnyView::from_slice(values, positions, HIDDEN as u64).expect("a view"))
-                .collect(),
+            d_out.iter().map(|values| AnyView::from_slice(values, positions, HIDDEN as u64).expect("a view")).collect(),
         ];
         let counts = [("R", ROWS as u64)];
         for chunk in 0..CHUNKS {
@@ -101,9 +94,8 @@ fn gradient_is_what_the_derived_oracle_says() {
 #[test]
 fn some_of_those_sums_need_more_than_one_f64() {
     let indices = Layout::INTERLEAVED.indices(257, 3, 11);
-    let wide = std::array::from_fn(|chunk| {
-        cancelling(chunk as u64, 257).into_iter().map(f64::from).collect::<Vec<f64>>()
-    });
+    let wide =
+        std::array::from_fn(|chunk| cancelling(chunk as u64, 257).into_iter().map(f64::from).collect::<Vec<f64>>());
     let sums = by_hand::table_gradient(&wide, ROWS, HIDDEN, &indices);
     assert!(sums.iter().any(|(_, low)| *low != 0.0));
 }
