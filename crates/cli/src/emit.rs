@@ -86,9 +86,7 @@ enum Format {
 pub fn run(args: &Args) -> Result<()> {
     let declaration = (kernels::find(&args.kernel)?.declaration)();
     let forward = declaration.forward();
-    let backward = args
-        .backward
-        .then(|| declaration.backward(&Wants::all(forward)));
+    let backward = args.backward.then(|| declaration.backward(&Wants::all(forward)));
     let kernel = backward.as_deref().unwrap_or(forward);
     let counts = kernels::counts(kernel, &args.rows)?;
     let mut spec = Spec::contiguous(kernel, args.dtype, args.index, &counts, args.hidden);
@@ -108,10 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(number) => plan(&plan_shape(kernel, &spec, number)?),
         None => {
             let schedule = Schedule::default_for(kernel, &spec).ok_or_else(|| {
-                Error::usage(format!(
-                    "the tile that {} declares leaves no schedule for these sizes",
-                    kernel.name
-                ))
+                Error::usage(format!("the tile that {} declares leaves no schedule for these sizes", kernel.name))
             })?;
             generate(kernel, &spec, &schedule).map_err(Error::usage)?
         }
@@ -127,29 +122,13 @@ pub fn run(args: &Args) -> Result<()> {
 fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape> {
     let row = kernel.rows.get(number).ok_or_else(|| {
         let count = kernel.rows.len();
-        Error::usage(format!(
-            "{} has {count} row expressions; --plan takes a number below {count}",
-            kernel.name
-        ))
+        Error::usage(format!("{} has {count} row expressions; --plan takes a number below {count}", kernel.name))
     })?;
-    let terms =
-        row.terms
-            .iter()
-            .filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
-                InputKind::Index { ty, bound, pad } => Some(Term {
-                    ty: spec.int(ty),
-                    factor,
-                    bound: spec.extent(bound),
-                    pad,
-                }),
-                InputKind::Rows(_) | InputKind::Table { .. } => None,
-            });
-    Ok(PlanShape {
-        terms: terms.collect(),
-        offset: row.offset,
-        rows: spec.extent(row.rows),
-        block: kernel.order.block,
-    })
+    let terms = row.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
+        InputKind::Index { ty, bound, pad } => Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad }),
+        InputKind::Rows(_) | InputKind::Table { .. } => None,
+    });
+    Ok(PlanShape { terms: terms.collect(), offset: row.offset, rows: spec.extent(row.rows), block: kernel.order.block })
 }
 
 /// The source as NVRTC compiles it.

@@ -31,11 +31,7 @@ impl Error {
 
     /// A file or folder that could not be used for `purpose`.
     pub fn file(purpose: &str, path: &Path, error: &std::io::Error) -> Error {
-        Error::Failed(format!(
-            "cannot {purpose} {}: {}",
-            path.display(),
-            plain(error)
-        ))
+        Error::Failed(format!("cannot {purpose} {}: {}", path.display(), plain(error)))
     }
 
     /// What the process ends with.
@@ -62,7 +58,5 @@ pub fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

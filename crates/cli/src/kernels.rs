@@ -9,12 +9,10 @@ use crate::error::{Error, Result};
 
 /// The registered kernel of this name.
 pub fn find(name: &str) -> Result<&'static Registered> {
-    registered()
-        .find(|kernel| kernel.name == name)
-        .ok_or_else(|| {
-            let names: Vec<&str> = registered().map(|kernel| kernel.name).collect();
-            Error::usage(unknown(name, &names))
-        })
+    registered().find(|kernel| kernel.name == name).ok_or_else(|| {
+        let names: Vec<&str> = registered().map(|kernel| kernel.name).collect();
+        Error::usage(unknown(name, &names))
+    })
 }
 
 fn unknown(name: &str, names: &[&str]) -> String {
@@ -24,30 +22,16 @@ fn unknown(name: &str, names: &[&str]) -> String {
         let distance = distance(name, known);
         (part || distance <= known.len().max(name.len()) / 2).then_some((!part, distance))
     };
-    let mut near: Vec<_> = names
-        .iter()
-        .filter_map(|known| rank(known).map(|rank| (rank, *known)))
-        .collect();
+    let mut near: Vec<_> = names.iter().filter_map(|known| rank(known).map(|rank| (rank, *known))).collect();
     near.sort_unstable();
     let likely = near.iter();
-    let likely: Vec<String> = likely
-        .take(3)
-        .map(|(_, known)| format!("`{known}`"))
-        .collect();
+    let likely: Vec<String> = likely.take(3).map(|(_, known)| format!("`{known}`")).collect();
     if !likely.is_empty() {
-        return format!(
-            "there is no kernel `{name}`; did you mean {}?",
-            likely.join(" or ")
-        );
+        return format!("there is no kernel `{name}`; did you mean {}?", likely.join(" or "));
     }
     match names {
-        [] => format!(
-            "there is no kernel `{name}`: this program declares none; name a kernel crate in it"
-        ),
-        names => format!(
-            "there is no kernel `{name}`; write one of {}",
-            names.join(", ")
-        ),
+        [] => format!("there is no kernel `{name}`: this program declares none; name a kernel crate in it"),
+        names => format!("there is no kernel `{name}`; write one of {}", names.join(", ")),
     }
 }
 
@@ -81,9 +65,7 @@ impl FromStr for RowCount {
             Some((name, digits)) => (Some(name.to_owned()), digits),
             None => (None, word),
         };
-        let rows = digits
-            .parse()
-            .map_err(|_| format!("`{digits}` is no number of rows; write 9, or R=9"))?;
+        let rows = digits.parse().map_err(|_| format!("`{digits}` is no number of rows; write 9, or R=9"))?;
         Ok(RowCount { name, rows })
     }
 }
@@ -93,23 +75,15 @@ pub fn counts(kernel: &Verified, given: &[RowCount]) -> Result<Vec<u64>> {
     for name in given.iter().filter_map(|given| given.name.as_deref()) {
         if !kernel.counts.iter().any(|count| count == name) {
             let counts = kernel.counts.join(", ");
-            return Err(Error::usage(format!(
-                "{} has no row count `{name}`; it has {counts}",
-                kernel.name
-            )));
+            return Err(Error::usage(format!("{} has no row count `{name}`; it has {counts}", kernel.name)));
         }
     }
     let value = |count: &String| {
         // What names this count wins over what speaks of all.
-        let named = given
-            .iter()
-            .rfind(|given| given.name.as_ref() == Some(count));
+        let named = given.iter().rfind(|given| given.name.as_ref() == Some(count));
         let given = named.or_else(|| given.iter().rfind(|given| given.name.is_none()));
         given.map(|given| given.rows).ok_or_else(|| {
-            Error::usage(format!(
-                "{} needs a value for {count}; add --rows {count}=NUMBER",
-                kernel.name
-            ))
+            Error::usage(format!("{} needs a value for {count}; add --rows {count}=NUMBER", kernel.name))
         })
     };
     kernel.counts.iter().map(value).collect()
@@ -126,10 +100,7 @@ mod tests {
             unknown("adaln_row_gahter", &names),
             "there is no kernel `adaln_row_gahter`; did you mean `adaln_row_gather` or `row_gather`?"
         );
-        assert_eq!(
-            unknown("adaln", &names),
-            "there is no kernel `adaln`; did you mean `adaln_row_gather`?"
-        );
+        assert_eq!(unknown("adaln", &names), "there is no kernel `adaln`; did you mean `adaln_row_gather`?");
         assert_eq!(
             unknown("x", &names),
             "there is no kernel `x`; write one of adaln_row_gather, row_gather, row_scatter_sum"
@@ -146,23 +117,8 @@ mod tests {
 
     #[test]
     fn row_counts_are_numbers_with_or_without_a_name() {
-        assert_eq!(
-            "9".parse(),
-            Ok(RowCount {
-                name: None,
-                rows: 9
-            })
-        );
-        assert_eq!(
-            "N=4".parse(),
-            Ok(RowCount {
-                name: Some("N".to_owned()),
-                rows: 4
-            })
-        );
-        assert_eq!(
-            "N=x".parse::<RowCount>(),
-            Err("`x` is no number of rows; write 9, or R=9".to_owned())
-        );
+        assert_eq!("9".parse(), Ok(RowCount { name: None, rows: 9 }));
+        assert_eq!("N=4".parse(), Ok(RowCount { name: Some("N".to_owned()), rows: 4 }));
+        assert_eq!("N=x".parse::<RowCount>(), Err("`x` is no number of rows; write 9, or R=9".to_owned()));
     }
 }

@@ -80,20 +80,17 @@ fn run() -> Result<()> {
 
 /// What the parser has to say: help on standard output, or one sentence.
 fn refuse(error: &clap::Error) -> Result<()> {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            output::print(error.to_string().as_bytes())
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => Err(
-            Error::usage("no command was given; write `rowloom list`, or see `rowloom --help`"),
-        ),
-        _ => {
-            let text = error.to_string();
-            // Details and usage follow after an empty line; a list of arguments before it.
-            let said = text.split("\n\n").next().unwrap_or(&text);
-            let said = said.strip_prefix("error: ").unwrap_or(said);
-            let sentence = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            Err(Error::usage(format!("{sentence}; see `rowloom --help`")))
-        }
+    let kind = error.kind();
+    if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return output::print(error.to_string().as_bytes());
     }
+    if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || kind == ErrorKind::MissingSubcommand {
+        return Err(Error::usage("no command was given; write `rowloom list`, or see `rowloom --help`"));
+    }
+    let text = error.to_string();
+    // Details and usage follow after an empty line; a list of arguments before it.
+    let said = text.split("\n\n").next().unwrap_or(&text);
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    let sentence = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(Error::usage(format!("{sentence}; see `rowloom --help`")))
 }

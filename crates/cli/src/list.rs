@@ -23,11 +23,8 @@ struct Entry {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
-    let entries = registered().map(|kernel| Entry {
-        name: kernel.name,
-        signature: kernel.signature,
-        docs: kernel.docs,
-    });
+    let entries =
+        registered().map(|kernel| Entry { name: kernel.name, signature: kernel.signature, docs: kernel.docs });
     let text = if args.json {
         let entries: Vec<Entry> = entries.collect();
         serde_json::to_string_pretty(&entries).map_err(Error::failed)? + "\n"

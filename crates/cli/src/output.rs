@@ -26,10 +26,9 @@ impl Output {
         // Renaming replaces a link; its target is meant.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => Err(Error::failed(format!(
-                "cannot write {}: it is a folder; name a file in it",
-                path.display()
-            ))),
+            Ok(metadata) if metadata.is_dir() => {
+                Err(Error::failed(format!("cannot write {}: it is a folder; name a file in it", path.display())))
+            }
             Ok(metadata) if !metadata.is_file() => Ok(Output::Through(path)),
             Ok(_) | Err(_) => {
                 // Not kept until the end: an interrupted run must leave nothing behind.
@@ -48,15 +47,11 @@ impl Output {
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         match self {
             Output::Stdout => print(bytes),
-            Output::Through(path) => {
-                std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error))
-            }
+            Output::Through(path) => std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error)),
             Output::File(path) => {
                 let mut file = temporary(path)?;
-                file.write_all(bytes)
-                    .map_err(|error| Error::file("write", path, &error))?;
-                file.persist(path)
-                    .map_err(|error| Error::file("write", path, &error.error))?;
+                file.write_all(bytes).map_err(|error| Error::file("write", path, &error))?;
+                file.persist(path).map_err(|error| Error::file("write", path, &error.error))?;
                 Ok(())
             }
         }
@@ -78,38 +73,27 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::NotFound => {
-                "there is no such folder; make it or choose another --out".to_owned()
-            }
-            _ => format!("{}; choose another --out", crate::error::plain(&error)),
+        let advice = if error.kind() == ErrorKind::NotFound {
+            "there is no such folder; make it or choose another --out".to_owned()
+        } else {
+            format!("{}; choose another --out", crate::error::plain(&error))
         };
-        Error::failed(format!(
-            "cannot write {} into {}: {advice}",
-            name(path),
-            folder.display()
-        ))
+        Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
     })
 }
 
 fn name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Writes to standard output; a reader that has left is no failure.
 pub fn print(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(bytes)
-        .and_then(|()| stdout.flush())
-        .map_err(|error| match error.kind() {
-            ErrorKind::BrokenPipe => Error::Closed,
-            _ => Error::failed(format!(
-                "cannot write to standard output: {}",
-                crate::error::plain(&error)
-            )),
-        })
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Error::Closed;
+        }
+        let reason = crate::error::plain(&error);
+        Error::failed(format!("cannot write to standard output: {reason}"))
+    })
 }

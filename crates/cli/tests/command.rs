@@ -7,10 +7,7 @@ use std::process::{Command, Output, Stdio};
 use assert_cmd::cargo::cargo_bin;
 
 fn rowloom(arguments: &[&str]) -> Output {
-    Command::new(cargo_bin!("rowloom"))
-        .args(arguments)
-        .output()
-        .expect("the command starts")
+    Command::new(cargo_bin!("rowloom")).args(arguments).output().expect("the command starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -32,11 +29,7 @@ fn fails(arguments: &[&str], code: i32) -> String {
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
     assert_eq!(error.lines().count(), 1, "{arguments:?}: {error}");
     assert!(!error.contains("panicked"), "{error}");
-    error
-        .strip_prefix("error: ")
-        .expect("it says that it is an error")
-        .trim_end()
-        .to_owned()
+    error.strip_prefix("error: ").expect("it says that it is an error").trim_end().to_owned()
 }
 
 fn files(folder: &Path) -> usize {
@@ -47,9 +40,7 @@ const EMIT: [&str; 6] = ["emit", "adaln_row_gather", "--dtype", "bf16", "--rows"
 
 fn emit(more: &[&str]) -> Vec<&'static str> {
     // Leaking a few words keeps the tests readable.
-    let more = more
-        .iter()
-        .map(|word| &*Box::leak(word.to_string().into_boxed_str()));
+    let more = more.iter().map(|word| &*Box::leak(word.to_string().into_boxed_str()));
     EMIT.into_iter().chain(more).collect()
 }
 
@@ -59,21 +50,10 @@ fn list_names_every_kernel_with_its_signature() {
     for kernel in ["adaln_row_gather<", "row_gather<", "row_scatter_sum<"] {
         assert!(list.lines().any(|line| line.starts_with(kernel)), "{list}");
     }
-    let json: serde_json::Value =
-        serde_json::from_str(&succeeds(&["list", "--json"])).expect("JSON");
-    let names: Vec<_> = json
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|kernel| kernel["name"].clone())
-        .collect();
+    let json: serde_json::Value = serde_json::from_str(&succeeds(&["list", "--json"])).expect("JSON");
+    let names: Vec<_> = json.as_array().expect("a list").iter().map(|kernel| kernel["name"].clone()).collect();
     assert_eq!(names, ["adaln_row_gather", "row_gather", "row_scatter_sum"]);
-    assert!(
-        json[0]["signature"]
-            .as_str()
-            .expect("text")
-            .contains("Index<I, { R / 3 }>")
-    );
+    assert!(json[0]["signature"].as_str().expect("text").contains("Index<I, { R / 3 }>"));
     assert!(!json[0]["docs"].as_str().expect("text").is_empty());
 }
 
@@ -88,13 +68,7 @@ fn help_has_examples_for_every_command() {
 
 #[test]
 fn emit_prints_source_that_stands_alone() {
-    for more in [
-        &[][..],
-        &["--checked"],
-        &["--backward"],
-        &["--plan"],
-        &["--backward", "--plan=0"],
-    ] {
+    for more in [&[][..], &["--checked"], &["--backward"], &["--plan"], &["--backward", "--plan=0"]] {
         let source = succeeds(&emit(more));
         assert!(source.contains("extern \"C\" __global__"), "{more:?}");
         assert!(!source.contains("#include"), "{more:?}");
@@ -109,34 +83,11 @@ fn emit_prints_source_that_stands_alone() {
 #[test]
 fn emit_follows_rows_types_and_sizes() {
     let nine = succeeds(&emit(&[]));
-    let named = succeeds(&[
-        "emit",
-        "adaln_row_gather",
-        "--dtype",
-        "bf16",
-        "--rows",
-        "R=9",
-    ]);
+    let named = succeeds(&["emit", "adaln_row_gather", "--dtype", "bf16", "--rows", "R=9"]);
     assert_eq!(nine, named);
-    let many = succeeds(&[
-        "emit",
-        "adaln_row_gather",
-        "--dtype",
-        "bf16",
-        "--rows",
-        "4095",
-    ]);
+    let many = succeeds(&["emit", "adaln_row_gather", "--dtype", "bf16", "--rows", "4095"]);
     assert!(many.contains("R = 4095"), "{many}");
-    let small = succeeds(&emit(&[
-        "--hidden",
-        "64",
-        "--index",
-        "i32",
-        "--positions",
-        "9",
-        "--arch",
-        "sm_80",
-    ]));
+    let small = succeeds(&emit(&["--hidden", "64", "--index", "i32", "--positions", "9", "--arch", "sm_80"]));
     for word in ["H = 64", "I = i32", "sm_80"] {
         assert!(small.contains(word), "{word}: {small}");
     }
@@ -145,20 +96,12 @@ fn emit_follows_rows_types_and_sizes() {
 #[test]
 fn emit_prints_the_kernel_itself() {
     let forward = succeeds(&emit(&["--format", "ir"]));
-    assert!(
-        forward.starts_with("kernel adaln_row_gather forward\n"),
-        "{forward}"
-    );
+    assert!(forward.starts_with("kernel adaln_row_gather forward\n"), "{forward}");
     let backward = succeeds(&emit(&["--format", "ir", "--backward"]));
     assert!(backward.contains("segment_sum"), "{backward}");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("kernel.ir");
-    succeeds(&emit(&[
-        "--format",
-        "ir",
-        "--out",
-        file.to_str().expect("text"),
-    ]));
+    succeeds(&emit(&["--format", "ir", "--out", file.to_str().expect("text")]));
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), forward);
     assert_eq!(files(folder.path()), 1);
 }
@@ -170,60 +113,24 @@ fn bad_requests_are_one_sentence_and_exit_2() {
     let cases: Vec<(Vec<&str>, &str)> = vec![
         (vec![], "no command was given"),
         (vec!["lst"], "unrecognized subcommand 'lst'"),
-        (
-            emit(&["--rows", "10"]),
-            "R / 3 is no whole number for R = 10",
-        ),
+        (emit(&["--rows", "10"]), "R / 3 is no whole number for R = 10"),
         (emit(&["--rows", "0"]), "R is 0; it must be at least 1"),
-        (
-            emit(&["--rows", "N=9"]),
-            "adaln_row_gather has no row count `N`; it has R",
-        ),
+        (emit(&["--rows", "N=9"]), "adaln_row_gather has no row count `N`; it has R"),
         (emit(&["--rows", "nine"]), "`nine` is no number of rows"),
-        (
-            emit(&["--dtype", "bf17"]),
-            "`bf17` is no element type; it is one of f32, f16, bf16",
-        ),
-        (
-            emit(&["--index", "i128"]),
-            "`i128` is no index type; it is one of u8, i32, i64",
-        ),
-        (
-            emit(&["--arch", "90"]),
-            "`90` is no architecture; write sm_80",
-        ),
-        (
-            emit(&["--format", "elf"]),
-            "possible values: cuda, ir, ptx, cubin",
-        ),
+        (emit(&["--dtype", "bf17"]), "`bf17` is no element type; it is one of f32, f16, bf16"),
+        (emit(&["--index", "i128"]), "`i128` is no index type; it is one of u8, i32, i64"),
+        (emit(&["--arch", "90"]), "`90` is no architecture; write sm_80"),
+        (emit(&["--format", "elf"]), "possible values: cuda, ir, ptx, cubin"),
         (emit(&["--positions", "0"]), "0 is not in 1.."),
         (emit(&["--backward", "--checked"]), "needs a plan"),
         (emit(&["--plan=3"]), "has 1 row expression"),
-        (
-            vec!["emit", "adaln_row_gahter", "--dtype", "f32", "--rows", "9"],
-            "did you mean `adaln_row_gather`",
-        ),
-        (
-            vec!["emit", "adaln_row_gather", "--rows", "9"],
-            "--dtype <DTYPE>",
-        ),
-        (
-            vec!["report", "nothing", "--out", "x"],
-            "there is no kernel `nothing`; write one of",
-        ),
+        (vec!["emit", "adaln_row_gahter", "--dtype", "f32", "--rows", "9"], "did you mean `adaln_row_gather`"),
+        (vec!["emit", "adaln_row_gather", "--rows", "9"], "--dtype <DTYPE>"),
+        (vec!["report", "nothing", "--out", "x"], "there is no kernel `nothing`; write one of"),
         (vec!["report", "adaln_row_gather"], "--out <OUT>"),
-        (
-            report(&["--device", "gpu"]),
-            "`gpu` is no device; write cpu, cuda:0",
-        ),
-        (
-            report(&["--layout", "blok"]),
-            "`blok` is no layout; write one of interleaved, block",
-        ),
-        (
-            report(&["--rows", "10"]),
-            "R / 3 is no whole number for R = 10",
-        ),
+        (report(&["--device", "gpu"]), "`gpu` is no device; write cpu, cuda:0"),
+        (report(&["--layout", "blok"]), "`blok` is no layout; write one of interleaved, block"),
+        (report(&["--rows", "10"]), "R / 3 is no whole number for R = 10"),
         (report(&["--positions", "0"]), "0 is not in 1.."),
         (report(&["--quik"]), "unexpected argument '--quik'"),
     ];
@@ -238,13 +145,9 @@ fn bad_requests_are_one_sentence_and_exit_2() {
 
 /// The arguments with only the last use of each option.
 fn last_of_each<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let repeated =
-        |at: usize| arguments[at].starts_with("--") && arguments[at + 1..].contains(&arguments[at]);
+    let repeated = |at: usize| arguments[at].starts_with("--") && arguments[at + 1..].contains(&arguments[at]);
     let dropped = |at: usize| repeated(at) || (at > 0 && repeated(at - 1));
-    (0..arguments.len())
-        .filter(|at| !dropped(*at))
-        .map(|at| arguments[at])
-        .collect()
+    (0..arguments.len()).filter(|at| !dropped(*at)).map(|at| arguments[at]).collect()
 }
 
 #[test]
@@ -256,25 +159,13 @@ fn places_that_cannot_be_written_are_found_before_the_work() {
     let missing = folder.path().join("missing").join("r.json");
     for (path, words) in [
         (folder.path(), "it is a folder; name a file in it"),
-        (
-            &*missing,
-            "there is no such folder; make it or choose another --out",
-        ),
+        (&*missing, "there is no such folder; make it or choose another --out"),
         (&*inside, "not a directory; choose another --out"),
     ] {
         let path = path.to_str().expect("text");
         for arguments in [
             &["report", "adaln_row_gather", "--quick", "--out", path][..],
-            &[
-                "emit",
-                "adaln_row_gather",
-                "--dtype",
-                "f32",
-                "--rows",
-                "9",
-                "--out",
-                path,
-            ],
+            &["emit", "adaln_row_gather", "--dtype", "f32", "--rows", "9", "--out", path],
         ] {
             let error = fails(arguments, 1);
             assert!(error.contains(words), "{error}");
@@ -290,21 +181,8 @@ fn a_missing_gpu_is_one_sentence() {
     let out = folder.path().join("r.json");
     let out = out.to_str().expect("text");
     // No machine has this one, with or without a driver.
-    let error = fails(
-        &[
-            "report",
-            "adaln_row_gather",
-            "--device",
-            "cuda:4000",
-            "--out",
-            out,
-        ],
-        1,
-    );
-    assert!(
-        error.contains("no CUDA driver") || error.contains("no cuda:4000"),
-        "{error}"
-    );
+    let error = fails(&["report", "adaln_row_gather", "--device", "cuda:4000", "--out", out], 1);
+    assert!(error.contains("no CUDA driver") || error.contains("no cuda:4000"), "{error}");
     assert_eq!(files(folder.path()), 0);
 }
 

@@ -20,15 +20,8 @@ fn report(kernel: &str, more: &[&str]) -> (Value, String) {
     assert_eq!(output.status.code(), Some(0), "{error}");
     assert_eq!(error, "", "no progress bar where nobody looks");
     let text = std::fs::read_to_string(&out).expect("a file");
-    assert_eq!(
-        folder.path().read_dir().expect("a folder").count(),
-        1,
-        "one file"
-    );
-    (
-        serde_json::from_str(&text).expect("JSON"),
-        String::from_utf8(output.stdout).expect("text"),
-    )
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 1, "one file");
+    (serde_json::from_str(&text).expect("JSON"), String::from_utf8(output.stdout).expect("text"))
 }
 
 /// Whether every key of `published` is in `ours`. Batches and sizes are keys by
@@ -36,9 +29,7 @@ fn report(kernel: &str, more: &[&str]) -> (Value, String) {
 fn has_keys_of(published: &Value, ours: &Value, path: &str) {
     match published {
         Value::Object(map) => {
-            let ours = ours
-                .as_object()
-                .unwrap_or_else(|| panic!("{path} is a map"));
+            let ours = ours.as_object().unwrap_or_else(|| panic!("{path} is a map"));
             for (key, value) in map {
                 let stands_for_any = ["/results/plain", "/all_rows", "/accuracy_latency"];
                 if stands_for_any.iter().any(|end| path.ends_with(end)) {
@@ -47,9 +38,7 @@ fn has_keys_of(published: &Value, ours: &Value, path: &str) {
                         has_keys_of(value, ours, &format!("{path}/{ours_key}"));
                     }
                 } else {
-                    let ours = ours
-                        .get(key)
-                        .unwrap_or_else(|| panic!("{path} has no {key}"));
+                    let ours = ours.get(key).unwrap_or_else(|| panic!("{path} has no {key}"));
                     has_keys_of(value, ours, &format!("{path}/{key}"));
                 }
             }
@@ -73,11 +62,7 @@ fn the_published_op_in_the_published_schema() {
     assert!(report["rl_kernel_commit"].is_null());
 
     let results = report["results"]["plain"].as_object().expect("a map");
-    assert!(
-        results
-            .keys()
-            .eq(["rowloom", "rowloom_f64", "index_select"])
-    );
+    assert!(results.keys().eq(["rowloom", "rowloom_f64", "index_select"]));
     for (name, result) in results {
         let checks = &result["batch_invariance"];
         assert_eq!(checks["batch_size_sweep"]["comparisons"], 1176, "{name}");
@@ -96,37 +81,16 @@ fn the_published_op_in_the_published_schema() {
     }
     for name in ["rowloom", "rowloom_f64"] {
         is_invariant(&results[name]);
-        assert!(
-            results[name]["accuracy_latency"]["4097"]["plan_us"]
-                .as_f64()
-                .expect("a time")
-                > 0.0
-        );
+        assert!(results[name]["accuracy_latency"]["4097"]["plan_us"].as_f64().expect("a time") > 0.0);
     }
     let at = |name: &str, key: &str| results[name]["accuracy_latency"]["4097"][key].clone();
-    let error = |name: &str| {
-        at(name, "grad_rel_err")["table"]
-            .as_f64()
-            .expect("an error")
-    };
+    let error = |name: &str| at(name, "grad_rel_err")["table"].as_f64().expect("an error");
     assert_eq!(at("rowloom_f64", "correctly_rounded"), 1.0);
     assert!(error("rowloom_f64") <= error("rowloom"));
-    assert!(
-        error("index_select") >= 15.0 * error("rowloom"),
-        "{summary}"
-    );
+    assert!(error("index_select") >= 15.0 * error("rowloom"), "{summary}");
 
-    assert!(
-        report["environment"]["ceilings"]["4097"]["copy_gb_s"]
-            .as_f64()
-            .expect("a speed")
-            > 0.0
-    );
-    for line in [
-        "batch invariant",
-        "S = 4097: grad_rel_err",
-        "rl_kernel, published (NVIDIA B200)",
-    ] {
+    assert!(report["environment"]["ceilings"]["4097"]["copy_gb_s"].as_f64().expect("a speed") > 0.0);
+    for line in ["batch invariant", "S = 4097: grad_rel_err", "rl_kernel, published (NVIDIA B200)"] {
         assert!(summary.contains(line), "{summary}");
     }
 }
@@ -135,52 +99,18 @@ fn is_invariant(result: &Value) {
     let checks = &result["batch_invariance"];
     assert_eq!(checks["batch_invariant"], true, "{checks}");
     assert_eq!(checks["params_repeatable"], true);
-    for key in [
-        "isolated_rows",
-        "other_rows_permuted",
-        "schedules",
-        "repeats",
-    ] {
-        assert_eq!(
-            checks["table_gradient"][format!("{key}_differ")],
-            0,
-            "{key}"
-        );
+    for key in ["isolated_rows", "other_rows_permuted", "schedules", "repeats"] {
+        assert_eq!(checks["table_gradient"][format!("{key}_differ")], 0, "{key}");
     }
     assert_eq!(checks["batch_size_sweep"]["differ"], 0);
-    assert_eq!(
-        checks["batch_size_sweep"]["first_failures"],
-        serde_json::json!([])
-    );
+    assert_eq!(checks["batch_size_sweep"]["first_failures"], serde_json::json!([]));
 }
 
 #[test]
 fn other_kernels_types_and_layouts() {
     for (kernel, more) in [
-        (
-            "row_gather",
-            &[
-                "--dtype",
-                "f32",
-                "--positions",
-                "300",
-                "--layout",
-                "ref2va:3/8",
-            ][..],
-        ),
-        (
-            "row_scatter_sum",
-            &[
-                "--dtype",
-                "f16",
-                "--positions",
-                "513,257",
-                "--rows",
-                "7",
-                "--layout",
-                "t2va-15s",
-            ],
-        ),
+        ("row_gather", &["--dtype", "f32", "--positions", "300", "--layout", "ref2va:3/8"][..]),
+        ("row_scatter_sum", &["--dtype", "f16", "--positions", "513,257", "--rows", "7", "--layout", "t2va-15s"]),
     ] {
         let (report, _) = report(kernel, more);
         assert_eq!(report["kind"], "rowloom_report");
@@ -190,10 +120,7 @@ fn other_kernels_types_and_layouts() {
         // Both have sums over positions in one direction, and rows per position in the other.
         let f64_order = &report["results"]["plain"]["rowloom_f64"];
         for (_, at) in f64_order["accuracy_latency"].as_object().expect("a map") {
-            assert!(
-                at["correctly_rounded"].as_f64().expect("a share") >= 0.999,
-                "{at}"
-            );
+            assert!(at["correctly_rounded"].as_f64().expect("a share") >= 0.999, "{at}");
         }
     }
 }

@@ -24,22 +24,15 @@ pub fn of_cpu(bytes: u64) -> Ceiling {
     let moved = words as f64 * 8.0;
     let piece = PIECE / 8;
     let read = best(|| {
-        let sum = source
-            .par_chunks(piece)
-            .map(|piece| piece.iter().fold(0u64, |sum, word| sum ^ word));
+        let sum = source.par_chunks(piece).map(|piece| piece.iter().fold(0u64, |sum, word| sum ^ word));
         black_box(sum.reduce(|| 0, |left, right| left ^ right));
     });
     let write = best(|| {
-        target
-            .par_chunks_mut(piece)
-            .for_each(|piece| piece.fill(black_box(7)))
+        target.par_chunks_mut(piece).for_each(|piece| piece.fill(black_box(7)));
     });
     let write_alone = best(|| black_box(&mut target).fill(black_box(9)));
     let copy = best(|| {
-        target
-            .par_chunks_mut(piece)
-            .zip(source.par_chunks(piece))
-            .for_each(|(to, from)| to.copy_from_slice(from));
+        target.par_chunks_mut(piece).zip(source.par_chunks(piece)).for_each(|(to, from)| to.copy_from_slice(from));
     });
     let copy_alone = best(|| black_box(&mut target).copy_from_slice(black_box(&source)));
     black_box(&target);

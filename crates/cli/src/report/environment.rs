@@ -31,10 +31,7 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         cuda: None,
         python: None,
         tf32: false,
-        libraries: LIBRARIES
-            .into_iter()
-            .map(|library| (library, None))
-            .collect(),
+        libraries: LIBRARIES.into_iter().map(|library| (library, None)).collect(),
         megatron_source_commit: None,
         mode_environment: Keyed(vec![("plain".to_owned(), Keyed(Vec::new()))]),
         driver: None,
@@ -59,17 +56,11 @@ fn cpu() -> Option<String> {
 pub fn commit() -> (Option<String>, Option<bool>) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(source)
-            .args(arguments)
-            .output()
-            .ok()?;
+        let output = Command::new("git").arg("-C").arg(source).args(arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
     let commit = git(&["rev-parse", "HEAD"]);
-    let dirty =
-        git(&["status", "--porcelain", "--untracked-files=no"]).map(|changes| !changes.is_empty());
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).map(|changes| !changes.is_empty());
     (commit, dirty)
 }

@@ -90,11 +90,7 @@ pub struct HostTensor {
 impl HostTensor {
     /// A matrix of these elements.
     pub fn new(rows: usize, columns: usize, elements: Elements) -> HostTensor {
-        HostTensor {
-            rows,
-            columns,
-            elements: Arc::new(elements),
-        }
+        HostTensor { rows, columns, elements: Arc::new(elements) }
     }
 
     /// Bytes of a row.

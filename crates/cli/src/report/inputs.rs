@@ -49,13 +49,7 @@ const TILE: usize = 128;
 
 impl Case {
     /// The batch of this seed: `columns` of every chunk.
-    pub fn batch(
-        &self,
-        kernel: &Verified,
-        positions: u64,
-        seed: u64,
-        columns: Range<u64>,
-    ) -> Batch {
+    pub fn batch(&self, kernel: &Verified, positions: u64, seed: u64, columns: Range<u64>) -> Batch {
         let hidden = (columns.end - columns.start) as usize;
         let indices = self.layout.indices(positions, self.timesteps(kernel), seed);
         let positions = positions as usize;
@@ -68,32 +62,17 @@ impl Case {
             match input.kind {
                 InputKind::Rows(ty) => tensors
                     .map(|element| {
-                        let draw = Draw {
-                            seed,
-                            stream: stream(element),
-                            scale: 1.0,
-                            dtype: self.float(ty),
-                        };
+                        let draw = Draw { seed, stream: stream(element), scale: 1.0, dtype: self.float(ty) };
                         draw.tensor(positions, hidden, &[columns.start])
                     })
                     .collect(),
                 InputKind::Table { ty, rows, chunks } => tensors
                     .map(|element| {
-                        let first: Vec<u64> = (0..u64::from(chunks))
-                            .map(|chunk| chunk * self.hidden + columns.start)
-                            .collect();
+                        let first: Vec<u64> =
+                            (0..u64::from(chunks)).map(|chunk| chunk * self.hidden + columns.start).collect();
                         // A cotangent is a gradient, not a table of weights.
-                        let scale = if kernel.direction == Direction::Forward {
-                            0.1
-                        } else {
-                            1.0
-                        };
-                        let draw = Draw {
-                            seed,
-                            stream: stream(element),
-                            scale,
-                            dtype: self.float(ty),
-                        };
+                        let scale = if kernel.direction == Direction::Forward { 0.1 } else { 1.0 };
+                        let draw = Draw { seed, stream: stream(element), scale, dtype: self.float(ty) };
                         draw.tensor(self.rows(rows), hidden, &first)
                     })
                     .collect(),
@@ -103,11 +82,7 @@ impl Case {
                 }
             }
         });
-        Batch {
-            positions,
-            hidden,
-            inputs: inputs.collect(),
-        }
+        Batch { positions, hidden, inputs: inputs.collect() }
     }
 
     /// Both directions.
@@ -117,12 +92,7 @@ impl Case {
 
     /// Row counts by their names.
     pub fn named_counts<'k>(&self, kernel: &'k Verified) -> Vec<(&'k str, u64)> {
-        kernel
-            .counts
-            .iter()
-            .map(String::as_str)
-            .zip(self.counts.iter().copied())
-            .collect()
+        kernel.counts.iter().map(String::as_str).zip(self.counts.iter().copied()).collect()
     }
 
     /// The value of a size in row counts.
@@ -161,27 +131,16 @@ impl Case {
     /// H in slices of at most `at_once` columns.
     pub fn slices(&self, at_once: u64) -> Vec<Range<u64>> {
         let starts = (0..self.hidden).step_by(at_once.max(1) as usize);
-        starts
-            .map(|start| start..self.hidden.min(start + at_once.max(1)))
-            .collect()
+        starts.map(|start| start..self.hidden.min(start + at_once.max(1))).collect()
     }
 
     /// Timesteps of the layout: those that an index of that name may have, else a third of the rows.
     fn timesteps(&self, kernel: &Verified) -> u64 {
         let bound = kernel.inputs.iter().find_map(|input| match input.kind {
-            InputKind::Index { bound, .. } if input.name == "timestep" => {
-                Some(self.rows(bound) as u64)
-            }
+            InputKind::Index { bound, .. } if input.name == "timestep" => Some(self.rows(bound) as u64),
             InputKind::Index { .. } | InputKind::Rows(_) | InputKind::Table { .. } => None,
         });
-        bound.unwrap_or_else(|| {
-            self.counts
-                .iter()
-                .copied()
-                .max()
-                .unwrap_or(1)
-                .div_ceil(MODALITIES)
-        })
+        bound.unwrap_or_else(|| self.counts.iter().copied().max().unwrap_or(1).div_ceil(MODALITIES))
     }
 }
 
@@ -193,9 +152,7 @@ fn index(name: &str, indices: &Indices, bound: usize) -> Vec<i64> {
         "modality" => indices.modality.clone(),
         _ => {
             let pairs = indices.timestep.iter().zip(&indices.modality);
-            pairs
-                .map(|(timestep, modality)| timestep * MODALITIES as i64 + modality)
-                .collect()
+            pairs.map(|(timestep, modality)| timestep * MODALITIES as i64 + modality).collect()
         }
     };
     values.into_iter().map(|value| value % bound).collect()
@@ -218,8 +175,7 @@ impl Draw {
         for (chunk, first) in first.iter().enumerate() {
             for tile in (0..hidden).step_by(TILE) {
                 let columns = TILE.min(hidden - tile);
-                let mut normals =
-                    Normals::new(self.seed, self.stream, first + tile as u64, columns);
+                let mut normals = Normals::new(self.seed, self.stream, first + tile as u64, columns);
                 for row in 0..rows {
                     let at = row * width + chunk * hidden + tile;
                     normals.row(|column, number| elements.store(at + column, number * self.scale));
@@ -233,22 +189,13 @@ impl Draw {
 impl Batch {
     /// The same call for these positions, in this order.
     pub fn select(&self, kernel: &Verified, positions: &[u32]) -> Batch {
-        let inputs = kernel
-            .inputs
-            .iter()
-            .zip(&self.inputs)
-            .map(|(input, tensors)| match input.kind {
-                InputKind::Rows(_) | InputKind::Index { .. } => tensors
-                    .iter()
-                    .map(|tensor| tensor.select(positions))
-                    .collect(),
-                InputKind::Table { .. } => tensors.clone(),
-            });
-        Batch {
-            positions: positions.len(),
-            hidden: self.hidden,
-            inputs: inputs.collect(),
-        }
+        let inputs = kernel.inputs.iter().zip(&self.inputs).map(|(input, tensors)| match input.kind {
+            InputKind::Rows(_) | InputKind::Index { .. } => {
+                tensors.iter().map(|tensor| tensor.select(positions)).collect()
+            }
+            InputKind::Table { .. } => tensors.clone(),
+        });
+        Batch { positions: positions.len(), hidden: self.hidden, inputs: inputs.collect() }
     }
 
     /// The table row that row expression `number` of the kernel names at each position.

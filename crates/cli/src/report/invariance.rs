@@ -28,12 +28,7 @@ struct SubBatch {
 }
 
 impl SubBatch {
-    fn differs(
-        &self,
-        kernel: &Verified,
-        sub: &[Vec<HostTensor>],
-        full: &[Vec<HostTensor>],
-    ) -> bool {
+    fn differs(&self, kernel: &Verified, sub: &[Vec<HostTensor>], full: &[Vec<HostTensor>]) -> bool {
         let compare = match self.compare {
             Some(at) => at..at + 1,
             None => 0..self.positions.len(),
@@ -42,11 +37,7 @@ impl SubBatch {
         let mut tensors = outputs
             .filter(|(output, _)| matches!(output.kind, OutputKind::Rows(_)))
             .flat_map(|(_, (sub, full))| sub.iter().zip(full));
-        tensors.any(|(sub, full)| {
-            compare
-                .clone()
-                .any(|at| sub.row(at) != full.row(self.positions[at] as usize))
-        })
+        tensors.any(|(sub, full)| compare.clone().any(|at| sub.row(at) != full.row(self.positions[at] as usize)))
     }
 }
 
@@ -59,10 +50,7 @@ fn differing(
     sub_batches: &[SubBatch],
 ) -> Result<Vec<bool>> {
     let mut differ = vec![false; sub_batches.len()];
-    let has_positions = kernel
-        .outputs
-        .iter()
-        .any(|output| matches!(output.kind, OutputKind::Rows(_)));
+    let has_positions = kernel.outputs.iter().any(|output| matches!(output.kind, OutputKind::Rows(_)));
     if !has_positions {
         measurement.progress.inc(sub_batches.len() as u64);
         return Ok(differ);
@@ -70,14 +58,10 @@ fn differing(
     let slices = measurement.slices(batch);
     for (number, columns) in slices.iter().enumerate() {
         let whole = measurement.case.batch(kernel, batch, seed, columns.clone());
-        let full = measurement
-            .implementation
-            .evaluate(kernel.direction, &whole)?;
+        let full = measurement.implementation.evaluate(kernel.direction, &whole)?;
         for (sub_batch, differ) in sub_batches.iter().zip(&mut differ) {
             let call = whole.select(kernel, &sub_batch.positions);
-            let sub = measurement
-                .implementation
-                .evaluate(kernel.direction, &call)?;
+            let sub = measurement.implementation.evaluate(kernel.direction, &call)?;
             *differ |= sub_batch.differs(kernel, &sub, &full);
             if number + 1 == slices.len() {
                 measurement.progress.inc(1);
@@ -95,29 +79,13 @@ fn count(differ: &[bool]) -> u64 {
 pub fn all_rows(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Keyed<AllRows>> {
     let mut result = Vec::new();
     for &batch in &protocol.all_rows {
-        let alone: Vec<SubBatch> = (0..batch as u32)
-            .map(|position| SubBatch {
-                positions: vec![position],
-                compare: None,
-            })
-            .collect();
+        let alone: Vec<SubBatch> =
+            (0..batch as u32).map(|position| SubBatch { positions: vec![position], compare: None }).collect();
         let mut counts = AllRows::default();
         for &seed in &protocol.seeds {
             counts.rows += batch;
-            counts.fwd_differ += count(&differing(
-                measurement,
-                &measurement.case.forward,
-                batch,
-                seed,
-                &alone,
-            )?);
-            counts.rowgrad_differ += count(&differing(
-                measurement,
-                &measurement.case.backward,
-                batch,
-                seed,
-                &alone,
-            )?);
+            counts.fwd_differ += count(&differing(measurement, &measurement.case.forward, batch, seed, &alone)?);
+            counts.rowgrad_differ += count(&differing(measurement, &measurement.case.backward, batch, seed, &alone)?);
         }
         result.push((batch.to_string(), counts));
     }
@@ -127,17 +95,11 @@ pub fn all_rows(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Ke
 /// A large batch against pieces of it.
 pub fn full_vs_sub(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<FullVsSub> {
     let full = protocol.full_batch;
-    let pieces = protocol.sub_batch_sizes.iter().flat_map(|&size| {
-        protocol
-            .starts(size)
-            .map(move |start| start as u32..full.min(start + size) as u32)
-    });
-    let pieces: Vec<SubBatch> = pieces
-        .map(|piece| SubBatch {
-            positions: piece.collect(),
-            compare: None,
-        })
-        .collect();
+    let pieces = protocol
+        .sub_batch_sizes
+        .iter()
+        .flat_map(|&size| protocol.starts(size).map(move |start| start as u32..full.min(start + size) as u32));
+    let pieces: Vec<SubBatch> = pieces.map(|piece| SubBatch { positions: piece.collect(), compare: None }).collect();
     let mut result = FullVsSub {
         full_batch: full,
         sub_batch_sizes: protocol.sub_batch_sizes.clone(),
@@ -175,17 +137,10 @@ pub fn sweep(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Sweep
                 continue;
             }
             result.differ += 1;
-            if let (Some(position), true) =
-                (call.compare, result.first_failures.len() < NAMED_FAILURES)
-            {
+            if let (Some(position), true) = (call.compare, result.first_failures.len() < NAMED_FAILURES) {
                 let batch = call.positions.len() as u64;
                 let row = u64::from(call.positions[position]);
-                result.first_failures.push(Failure {
-                    seed,
-                    batch,
-                    position: position as u64,
-                    row,
-                });
+                result.first_failures.push(Failure { seed, batch, position: position as u64, row });
             }
         }
     }
@@ -200,25 +155,16 @@ fn sweep_calls(protocol: &Protocol, seed: u64) -> Vec<SubBatch> {
         for &size in &protocol.batch_sizes {
             for placement in Protocol::placements(size) {
                 // Positions other than the probe, numbered without it.
-                let mut others =
-                    index::sample(&mut generator, whole - 1, size as usize - 1).into_vec();
+                let mut others = index::sample(&mut generator, whole - 1, size as usize - 1).into_vec();
                 others.shuffle(&mut generator);
-                let others = others
-                    .into_iter()
-                    .map(|other| other as u32 + u32::from(other as u64 >= probe));
+                let others = others.into_iter().map(|other| other as u32 + u32::from(other as u64 >= probe));
                 let mut positions: Vec<u32> = others.collect();
                 positions.insert(placement as usize, probe as u32);
-                calls.push(SubBatch {
-                    positions,
-                    compare: Some(placement as usize),
-                });
+                calls.push(SubBatch { positions, compare: Some(placement as usize) });
             }
         }
         let reversed = (0..whole as u32).rev().collect();
-        calls.push(SubBatch {
-            positions: reversed,
-            compare: Some(whole - 1 - probe as usize),
-        });
+        calls.push(SubBatch { positions: reversed, compare: Some(whole - 1 - probe as usize) });
     }
     calls
 }
@@ -233,10 +179,7 @@ mod tests {
         let calls = sweep_calls(&protocol, 3);
         assert_eq!(calls.len() as u64 * 3, protocol.comparisons());
         let probes = protocol.probe_rows();
-        for (call, probe) in calls
-            .iter()
-            .zip(probes.iter().flat_map(|probe| vec![*probe as u32; 49]))
-        {
+        for (call, probe) in calls.iter().zip(probes.iter().flat_map(|probe| vec![*probe as u32; 49])) {
             assert_eq!(call.positions[call.compare.expect("a probe")], probe);
             let mut positions = call.positions.clone();
             positions.sort_unstable();
@@ -249,12 +192,7 @@ mod tests {
     #[test]
     fn other_positions_depend_on_the_seed() {
         let protocol = Protocol::quick(vec![257]);
-        let calls = |seed| {
-            sweep_calls(&protocol, seed)
-                .into_iter()
-                .map(|call| call.positions)
-                .collect::<Vec<_>>()
-        };
+        let calls = |seed| sweep_calls(&protocol, seed).into_iter().map(|call| call.positions).collect::<Vec<_>>();
         assert_eq!(calls(3), calls(3));
         assert_ne!(calls(3), calls(4));
     }

@@ -6,9 +6,7 @@
 
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::InputKind;
-use rowloom_runtime::{
-    AnyTensor, AnyView, Call, ElementType, RowPlan, Stream, Workspace, allocate_outputs, run,
-};
+use rowloom_runtime::{AnyTensor, AnyView, Call, ElementType, RowPlan, Stream, Workspace, allocate_outputs, run};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -57,11 +55,7 @@ pub const STEPS: u64 = 6;
 
 impl Clock<'_> {
     /// Median of the times of `work` on `stream`.
-    pub fn median(
-        &self,
-        stream: &Stream,
-        mut work: impl FnMut() -> Result<()>,
-    ) -> Result<Option<f64>> {
+    pub fn median(&self, stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Option<f64>> {
         for _ in 0..self.warm_up {
             work()?;
         }
@@ -97,8 +91,7 @@ struct Direct<'a> {
 
 impl Direct<'_> {
     fn outputs(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
-        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None)
-            .map_err(Error::failed)
+        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None).map_err(Error::failed)
     }
 
     fn run_into(
@@ -108,13 +101,7 @@ impl Direct<'_> {
         plans: Option<&[&RowPlan]>,
         workspace: Option<&mut Workspace>,
     ) -> Result<()> {
-        let call = Call {
-            inputs,
-            outputs: &mut views_mut(outputs),
-            plans,
-            schedule: None,
-            workspace,
-        };
+        let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
         run(self.stream, self.kernel, call).map_err(Error::failed)
     }
 
@@ -134,11 +121,7 @@ pub fn ours(
     positions: u64,
     clock: &Clock<'_>,
 ) -> Result<Latency> {
-    let direct = |kernel| Direct {
-        stream,
-        kernel,
-        counts: case.named_counts(kernel),
-    };
+    let direct = |kernel| Direct { stream, kernel, counts: case.named_counts(kernel) };
     let (forward, backward) = (direct(kernels.0), direct(kernels.1));
     let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden);
     let placed = Inputs::place(stream, &batch)?;
@@ -146,13 +129,7 @@ pub fn ours(
     let mut latency = Latency {
         fwd_us: clock.median(stream, || forward.run(&inputs).map(drop))?,
         plan_us: clock.median(stream, || {
-            plans(
-                stream,
-                backward.kernel,
-                case,
-                &indices_first(&inputs, &backward, &forward),
-            )
-            .map(drop)
+            plans(stream, backward.kernel, case, &indices_first(&inputs, &backward, &forward)).map(drop)
         })?,
         ..Latency::default()
     };
@@ -160,14 +137,8 @@ pub fn ours(
     let forward_plans = plans(stream, forward.kernel, case, &inputs)?;
     let forward_plans: Vec<&RowPlan> = forward_plans.iter().collect();
     let mut scratch = Workspace::new(stream);
-    latency.fwd_planned_us = clock.median(stream, || {
-        forward.run_into(
-            &inputs,
-            &mut outputs,
-            Some(&forward_plans),
-            Some(&mut scratch),
-        )
-    })?;
+    latency.fwd_planned_us =
+        clock.median(stream, || forward.run_into(&inputs, &mut outputs, Some(&forward_plans), Some(&mut scratch)))?;
 
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
     let ones = Ones::new(stream, &outputs)?;
@@ -179,9 +150,8 @@ pub fn ours(
         let backward_plans = plans(stream, backward.kernel, case, &gradients)?;
         let plans: Vec<&RowPlan> = backward_plans.iter().collect();
         let mut scratch = Workspace::new(stream);
-        latency.bwd_planned_us = clock.median(stream, || {
-            backward.run_into(&gradients, &mut sums, Some(&plans), Some(&mut scratch))
-        })?;
+        latency.bwd_planned_us =
+            clock.median(stream, || backward.run_into(&gradients, &mut sums, Some(&plans), Some(&mut scratch)))?;
         let of_plans: u64 = plans.iter().map(|plan| plan.bytes()).sum();
         latency.workspace_bytes = Some(scratch.bytes() + of_plans);
     }
@@ -190,9 +160,7 @@ pub fn ours(
         let copies = clone_tables(stream, forward.kernel, &inputs)?;
         let mut outputs = forward.run(&with_tables(forward.kernel, &inputs, &copies))?;
         ones.fill(stream, &mut outputs)?;
-        backward
-            .run(&backward_inputs(&backward, &forward, &inputs, &outputs))
-            .map(drop)
+        backward.run(&backward_inputs(&backward, &forward, &inputs, &outputs)).map(drop)
     })?;
     Ok(latency)
 }
@@ -209,19 +177,10 @@ fn backward_inputs<'v>(
         if let Some(input) = forward.kernel.input(name) {
             return inputs[input.index()].clone();
         }
-        let output = forward
-            .kernel
-            .outputs
-            .iter()
-            .position(|output| name.strip_prefix("d_") == Some(&output.name));
+        let output = forward.kernel.outputs.iter().position(|output| name.strip_prefix("d_") == Some(&output.name));
         output.map_or_else(Vec::new, |output| gradients[output].clone())
     };
-    backward
-        .kernel
-        .inputs
-        .iter()
-        .map(|input| find(&input.name))
-        .collect()
+    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
 }
 
 /// The backward's indices in the backward's order; nothing for its other inputs.
@@ -230,52 +189,24 @@ fn indices_first<'v>(
     backward: &Direct<'_>,
     forward: &Direct<'_>,
 ) -> Vec<Vec<AnyView<'v>>> {
-    let find = |name: &str| {
-        forward
-            .kernel
-            .input(name)
-            .map_or_else(Vec::new, |input| inputs[input.index()].clone())
-    };
-    backward
-        .kernel
-        .inputs
-        .iter()
-        .map(|input| find(&input.name))
-        .collect()
+    let find = |name: &str| forward.kernel.input(name).map_or_else(Vec::new, |input| inputs[input.index()].clone());
+    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
 }
 
 fn is_table(kind: InputKind) -> bool {
     matches!(kind, InputKind::Table { .. })
 }
 
-fn clone_tables(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-) -> Result<Vec<Vec<AnyTensor>>> {
+fn clone_tables(stream: &Stream, kernel: &Verified, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
     let clone = |view: &AnyView<'_>| {
-        let mut copy = AnyTensor::uninit(
-            stream,
-            view.element_type(),
-            view.row_count(),
-            view.column_count(),
-        )?;
+        let mut copy = AnyTensor::uninit(stream, view.element_type(), view.row_count(), view.column_count())?;
         copy.view_mut().copy_from(stream, *view)?;
         Ok::<_, rowloom_runtime::Error>(copy)
     };
     let of_input = |(number, views): (usize, &Vec<AnyView<'_>>)| {
-        if is_table(kernel.inputs[number].kind) {
-            views.iter().map(clone).collect()
-        } else {
-            Ok(Vec::new())
-        }
+        if is_table(kernel.inputs[number].kind) { views.iter().map(clone).collect() } else { Ok(Vec::new()) }
     };
-    inputs
-        .iter()
-        .enumerate()
-        .map(of_input)
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Error::failed)
+    inputs.iter().enumerate().map(of_input).collect::<std::result::Result<_, _>>().map_err(Error::failed)
 }
 
 fn with_tables<'v>(
@@ -306,23 +237,15 @@ impl Ones {
             let ones = Elements::ones(dtype, columns as usize);
             with_elements!(&ones, values => AnyTensor::from_slice(stream, values, 1, columns))
         };
-        let rows = outputs
-            .iter()
-            .map(|tensors| tensors.iter().map(row).collect());
-        Ok(Ones(
-            rows.collect::<std::result::Result<_, _>>()
-                .map_err(Error::failed)?,
-        ))
+        let rows = outputs.iter().map(|tensors| tensors.iter().map(row).collect());
+        Ok(Ones(rows.collect::<std::result::Result<_, _>>().map_err(Error::failed)?))
     }
 
     fn fill(&self, stream: &Stream, tensors: &mut [Vec<AnyTensor>]) -> Result<()> {
         for (ones, tensor) in self.0.iter().flatten().zip(tensors.iter_mut().flatten()) {
             let rows = tensor.rows();
             let source = ones.view().expanded(rows).map_err(Error::failed)?;
-            tensor
-                .view_mut()
-                .copy_from(stream, source)
-                .map_err(Error::failed)?;
+            tensor.view_mut().copy_from(stream, source).map_err(Error::failed)?;
         }
         Ok(())
     }

@@ -15,9 +15,7 @@ use super::implementation::Implementation;
 use super::inputs::Case;
 use super::latency::{self, Clock};
 use super::protocol::Protocol;
-use super::schema::{
-    AccuracyLatency, BatchInvariance, Ceiling, Keyed, Measured, Outcome, Record, Results,
-};
+use super::schema::{AccuracyLatency, BatchInvariance, Ceiling, Keyed, Measured, Outcome, Record, Results};
 use super::{ceilings, invariance, ours, stand_in, table_gradient};
 
 /// Bytes of position tensors in memory at once on a CPU, by which H is cut into slices.
@@ -38,8 +36,7 @@ pub struct Measurement<'m> {
 impl Measurement<'_> {
     /// H in slices small enough for `positions` positions.
     pub fn slices(&self, positions: u64) -> Vec<Range<u64>> {
-        self.case
-            .slices(columns_at_once(self.case, self.sliced, positions))
+        self.case.slices(columns_at_once(self.case, self.sliced, positions))
     }
 }
 
@@ -62,33 +59,17 @@ pub struct Everything {
 }
 
 /// Measures everything.
-pub fn measure(
-    declaration: &Declaration,
-    case: &Case,
-    device: &Device,
-    protocol: &Protocol,
-) -> Result<Everything> {
+pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol: &Protocol) -> Result<Everything> {
     let sliced = !device.name().starts_with("cuda");
     let implementations = implementations(declaration, case, device)?;
     let bar = ProgressBar::new(0);
-    bar.set_style(
-        ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}")
-            .map_err(Error::failed)?,
-    );
+    bar.set_style(ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}").map_err(Error::failed)?);
     let measurements: Vec<Measurement<'_>> = implementations
         .iter()
         .filter_map(|implementation| implementation.as_ref().ok())
-        .map(|implementation| Measurement {
-            case,
-            implementation: &**implementation,
-            sliced,
-            progress: &bar,
-        })
+        .map(|implementation| Measurement { case, implementation: &**implementation, sliced, progress: &bar })
         .collect();
-    let steps: u64 = measurements
-        .iter()
-        .map(|measurement| steps(measurement, protocol))
-        .sum();
+    let steps: u64 = measurements.iter().map(|measurement| steps(measurement, protocol)).sum();
     bar.set_length(steps);
 
     let mut invariances = Vec::new();
@@ -111,44 +92,32 @@ pub fn measure(
         if device.name() == "cpu" {
             ceilings.push((positions, ceilings::of_cpu(bytes)));
         }
-        for ((measurement, accuracy), sizes) in
-            measurements.iter().zip(accuracies).zip(&mut by_size)
-        {
-            let latency = measurement
-                .implementation
-                .latency(case, positions, &clock)?;
+        for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
+            let latency = measurement.implementation.latency(case, positions, &clock)?;
             sizes.push((positions, AccuracyLatency::new(&accuracy, latency)));
         }
     }
     bar.finish_and_clear();
 
-    let mut measured = measurements
-        .iter()
-        .zip(invariances.into_iter().zip(by_size))
-        .map(|(measurement, (batch_invariance, sizes))| {
+    let mut measured = measurements.iter().zip(invariances.into_iter().zip(by_size)).map(
+        |(measurement, (batch_invariance, sizes))| {
             Outcome::Measured(Box::new(Measured {
                 source: measurement.implementation.source(),
                 has_backward: true,
                 batch_invariance,
                 accuracy_latency: sizes.into_iter().collect(),
             }))
-        });
-    let outcomes = NAMES
-        .into_iter()
-        .zip(&implementations)
-        .filter_map(|(name, implementation)| {
-            let outcome = match implementation {
-                Ok(_) => measured.next()?,
-                Err(reason) => Outcome::Unavailable {
-                    unavailable: reason.clone(),
-                },
-            };
-            Some((name, outcome))
-        });
-    Ok(Everything {
-        results: Results {
-            plain: outcomes.collect(),
         },
+    );
+    let outcomes = NAMES.into_iter().zip(&implementations).filter_map(|(name, implementation)| {
+        let outcome = match implementation {
+            Ok(_) => measured.next()?,
+            Err(reason) => Outcome::Unavailable { unavailable: reason.clone() },
+        };
+        Some((name, outcome))
+    });
+    Ok(Everything {
+        results: Results { plain: outcomes.collect() },
         ceilings: ceilings.into_iter().collect(),
         record: Record {
             dtype: case.dtype.to_string(),
@@ -156,11 +125,7 @@ pub fn measure(
             rows: case.named_counts(&case.forward).into_iter().collect(),
             index: IntType::I64.to_string(),
             generator: random::GENERATOR.to_owned(),
-            columns_at_once: columns_at_once(
-                case,
-                sliced,
-                protocol.full_batch.max(protocol.largest()),
-            ),
+            columns_at_once: columns_at_once(case, sliced, protocol.full_batch.max(protocol.largest())),
             protocol: protocol.clone(),
         },
     })
@@ -176,33 +141,18 @@ fn implementations(
     device: &Device,
 ) -> Result<Vec<std::result::Result<Box<dyn Implementation>, String>>> {
     let ours = |name, accumulate: Accumulate| -> Result<Box<dyn Implementation>> {
-        let order = Order {
-            accumulate,
-            ..declaration.forward().order
-        };
+        let order = Order { accumulate, ..declaration.forward().order };
         let ordered = declaration.with_order(order).map_err(Error::failed)?;
-        let kernels = (
-            ordered.forward().clone().into(),
-            ordered.backward(&Wants::all(ordered.forward())),
-        );
+        let kernels = (ordered.forward().clone().into(), ordered.backward(&Wants::all(ordered.forward())));
         let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
-        Ok(Box::new(ours::Rowloom::new(
-            name, source, kernels, case, device,
-        )?))
+        Ok(Box::new(ours::Rowloom::new(name, source, kernels, case, device)?))
     };
-    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu"
-    {
+    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu" {
         Ok(Box::new(stand_in::StandIn::new(case)))
     } else {
-        Err(format!(
-            "the framework path is not written for {device} yet"
-        ))
+        Err(format!("the framework path is not written for {device} yet"))
     };
-    Ok(vec![
-        Ok(ours(NAMES[0], Accumulate::F32)?),
-        Ok(ours(NAMES[1], Accumulate::F64)?),
-        framework,
-    ])
+    Ok(vec![Ok(ours(NAMES[0], Accumulate::F32)?), Ok(ours(NAMES[1], Accumulate::F64)?), framework])
 }
 
 /// Steps of the progress bar for one implementation.
@@ -220,10 +170,7 @@ fn invariance(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Batc
     let batch_size_sweep = invariance::sweep(measurement, protocol)?;
     let params_repeatable = table_gradient::repeatable(measurement, protocol)?;
     let table_gradient = table_gradient::table_gradient(measurement, protocol)?;
-    let batch_invariant = all_rows
-        .0
-        .iter()
-        .all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
+    let batch_invariant = all_rows.0.iter().all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
         && full_vs_sub_batches.fwd_differ + full_vs_sub_batches.rowgrad_differ == 0
         && batch_size_sweep.differ == 0
         && params_repeatable

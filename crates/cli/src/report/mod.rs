@@ -75,9 +75,11 @@ pub fn run(args: &Args) -> Result<()> {
     let kernel = kernels::find(&args.kernel)?;
     let declaration = (kernel.declaration)();
     let case = case(declaration, args)?;
-    let device: Device = args.device.parse().map_err(|error| match error {
-        rowloom_runtime::Error::UnknownDevice(_) => Error::usage(error),
-        error => Error::failed(error),
+    let device: Device = args.device.parse().map_err(|error| {
+        if matches!(error, rowloom_runtime::Error::UnknownDevice(_)) {
+            return Error::usage(error);
+        }
+        Error::failed(error)
     })?;
     let output = Output::open(Some(&args.out))?;
     let published = Published::of(kernel.name);
@@ -133,9 +135,5 @@ fn protocol(args: &Args, device: &Device) -> Protocol {
             (false, _) => vec![4097, 32768],
         };
     }
-    if args.quick {
-        Protocol::quick(positions)
-    } else {
-        Protocol::published(positions)
-    }
+    if args.quick { Protocol::quick(positions) } else { Protocol::published(positions) }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rowloom_codegen::ir::{Direction, InputKind, OutputKind};
 use rowloom_codegen::{Schedule, Verified};
 use rowloom_runtime::{
-    AnyTensor, AnyView, AnyViewMut, Call, Device, ElementType, RowPlan, RowShape, Stream, Term,
-    Tiling, allocate_outputs, run, spec,
+    AnyTensor, AnyView, AnyViewMut, Call, Device, ElementType, RowPlan, RowShape, Stream, Term, Tiling,
+    allocate_outputs, run, spec,
 };
 
 use crate::error::{Error, Result};
@@ -41,14 +41,7 @@ impl Rowloom {
     ) -> Result<Rowloom> {
         let stream = device.stream().map_err(Error::failed)?;
         let (forward, backward) = kernels;
-        Ok(Rowloom {
-            name,
-            source,
-            forward,
-            backward,
-            counts: case.counts.clone(),
-            stream,
-        })
+        Ok(Rowloom { name, source, forward, backward, counts: case.counts.clone(), stream })
     }
 
     fn kernel(&self, direction: Direction) -> &Verified {
@@ -59,12 +52,7 @@ impl Rowloom {
     }
 
     fn named_counts<'k>(&self, kernel: &'k Verified) -> Vec<(&'k str, u64)> {
-        kernel
-            .counts
-            .iter()
-            .map(String::as_str)
-            .zip(self.counts.iter().copied())
-            .collect()
+        kernel.counts.iter().map(String::as_str).zip(self.counts.iter().copied()).collect()
     }
 }
 
@@ -81,27 +69,14 @@ impl Implementation for Rowloom {
         let kernel = self.kernel(direction);
         let inputs = Inputs::place(&self.stream, batch)?;
         let counts = self.named_counts(kernel);
-        let outputs = allocate_outputs(&self.stream, kernel, &inputs.views()?, &counts, None)
-            .map_err(Error::failed)?;
-        let mut placed = Placed {
-            kernel,
-            stream: &self.stream,
-            inputs,
-            outputs,
-            schedules: Vec::new(),
-        };
+        let outputs = allocate_outputs(&self.stream, kernel, &inputs.views()?, &counts, None).map_err(Error::failed)?;
+        let mut placed = Placed { kernel, stream: &self.stream, inputs, outputs, schedules: Vec::new() };
         placed.schedules = placed.legal_schedules()?;
         Ok(Box::new(placed))
     }
 
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
-        super::latency::ours(
-            &self.stream,
-            (&self.forward, &self.backward),
-            case,
-            positions,
-            clock,
-        )
+        super::latency::ours(&self.stream, (&self.forward, &self.backward), case, positions, clock)
     }
 }
 
@@ -123,15 +98,8 @@ impl<'b> Inputs<'b> {
             let (rows, columns) = (tensor.rows as u64, tensor.columns as u64);
             with_elements!(&*tensor.elements, values => AnyTensor::from_slice(stream, values, rows, columns))
         };
-        let inputs = batch
-            .inputs
-            .iter()
-            .map(|tensors| tensors.iter().map(copy).collect());
-        Ok(Inputs::Device(
-            inputs
-                .collect::<std::result::Result<_, _>>()
-                .map_err(Error::failed)?,
-        ))
+        let inputs = batch.inputs.iter().map(|tensors| tensors.iter().map(copy).collect());
+        Ok(Inputs::Device(inputs.collect::<std::result::Result<_, _>>().map_err(Error::failed)?))
     }
 
     /// Views of them, as a call takes them.
@@ -145,13 +113,8 @@ impl<'b> Inputs<'b> {
 
 /// Views of a batch in the program's own memory.
 pub fn host_views(batch: &Batch) -> Result<Vec<Vec<AnyView<'_>>>> {
-    let views = batch
-        .inputs
-        .iter()
-        .map(|tensors| tensors.iter().map(host_view).collect());
-    views
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Error::failed)
+    let views = batch.inputs.iter().map(|tensors| tensors.iter().map(host_view).collect());
+    views.collect::<std::result::Result<_, _>>().map_err(Error::failed)
 }
 
 fn host_view(tensor: &HostTensor) -> std::result::Result<AnyView<'_>, rowloom_runtime::Error> {
@@ -161,18 +124,12 @@ fn host_view(tensor: &HostTensor) -> std::result::Result<AnyView<'_>, rowloom_ru
 
 /// Views of tensors, as a call takes them.
 pub fn views(tensors: &[Vec<AnyTensor>]) -> Vec<Vec<AnyView<'_>>> {
-    tensors
-        .iter()
-        .map(|tensors| tensors.iter().map(AnyTensor::view).collect())
-        .collect()
+    tensors.iter().map(|tensors| tensors.iter().map(AnyTensor::view).collect()).collect()
 }
 
 /// The same, to be written.
 pub fn views_mut(tensors: &mut [Vec<AnyTensor>]) -> Vec<Vec<AnyViewMut<'_>>> {
-    tensors
-        .iter_mut()
-        .map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect())
-        .collect()
+    tensors.iter_mut().map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect()).collect()
 }
 
 struct Placed<'a> {
@@ -189,14 +146,9 @@ impl Placed<'_> {
         let Some(arch) = self.stream.device().arch() else {
             return Ok(Vec::new());
         };
-        let sums = self
-            .kernel
-            .outputs
-            .iter()
-            .any(|output| matches!(output.kind, OutputKind::Table { .. }));
+        let sums = self.kernel.outputs.iter().any(|output| matches!(output.kind, OutputKind::Table { .. }));
         let inputs = self.inputs.views()?;
-        let spec =
-            spec(self.kernel, &inputs, &views(&self.outputs), sums, arch).map_err(Error::failed)?;
+        let spec = spec(self.kernel, &inputs, &views(&self.outputs), sums, arch).map_err(Error::failed)?;
         let mut schedules = Schedule::space(self.kernel, &spec);
         schedules.retain(|schedule| schedule.check(self.kernel, &spec).is_ok());
         Ok(schedules)
@@ -219,26 +171,13 @@ impl Loaded for Placed<'_> {
         };
         let inputs = self.inputs.views()?;
         let mut outputs = views_mut(&mut self.outputs);
-        let call = Call {
-            inputs: &inputs,
-            outputs: &mut outputs,
-            plans: None,
-            schedule,
-            workspace: None,
-        };
+        let call = Call { inputs: &inputs, outputs: &mut outputs, plans: None, schedule, workspace: None };
         run(&stream, self.kernel, call).map_err(Error::failed)?;
-        self.outputs
-            .iter()
-            .map(|tensors| tensors.iter().map(|tensor| read(&stream, tensor)).collect())
-            .collect()
+        self.outputs.iter().map(|tensors| tensors.iter().map(|tensor| read(&stream, tensor)).collect()).collect()
     }
 
     fn schedules(&self) -> usize {
-        if self.stream.device() == Device::cpu() {
-            TILINGS.len()
-        } else {
-            self.schedules.len()
-        }
+        if self.stream.device() == Device::cpu() { TILINGS.len() } else { self.schedules.len() }
     }
 }
 
@@ -250,26 +189,15 @@ fn read(stream: &Stream, tensor: &AnyTensor) -> Result<HostTensor> {
         ElementType::Float(DType::Bf16) => tensor.to_vec(stream).map(Elements::Bf16),
         ElementType::Int(IntType::I64) => tensor.to_vec(stream).map(Elements::I64),
         other @ (ElementType::Int(IntType::U8 | IntType::I32) | ElementType::U32) => {
-            return Err(Error::failed(format!(
-                "an output of a kernel holds {other}, which no kernel writes"
-            )));
+            return Err(Error::failed(format!("an output of a kernel holds {other}, which no kernel writes")));
         }
     };
     let elements = elements.map_err(Error::failed)?;
-    Ok(HostTensor::new(
-        tensor.rows() as usize,
-        tensor.columns() as usize,
-        elements,
-    ))
+    Ok(HostTensor::new(tensor.rows() as usize, tensor.columns() as usize, elements))
 }
 
 /// The plans that a kernel takes, one per row expression.
-pub fn plans(
-    stream: &Stream,
-    kernel: &Verified,
-    case: &Case,
-    inputs: &[Vec<AnyView<'_>>],
-) -> Result<Vec<RowPlan>> {
+pub fn plans(stream: &Stream, kernel: &Verified, case: &Case, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<RowPlan>> {
     let plan = |row: &rowloom_codegen::ir::RowExpr| {
         let term = |&(input, factor): &(rowloom_codegen::ir::InputId, u64)| {
             let declared = &kernel.inputs[input.index()];
@@ -277,12 +205,7 @@ pub fn plans(
                 InputKind::Index { bound, pad, .. } => (case.rows(bound) as u64, pad),
                 InputKind::Rows(_) | InputKind::Table { .. } => (0, None),
             };
-            Term {
-                name: declared.name.clone(),
-                factor,
-                bound,
-                pad,
-            }
+            Term { name: declared.name.clone(), factor, bound, pad }
         };
         let shape = RowShape {
             terms: row.terms.iter().map(term).collect(),
@@ -290,17 +213,8 @@ pub fn plans(
             rows: case.rows(row.rows) as u64,
             block: kernel.order.block,
         };
-        let indices: Vec<AnyView<'_>> = row
-            .terms
-            .iter()
-            .map(|(input, _)| inputs[input.index()][0])
-            .collect();
+        let indices: Vec<AnyView<'_>> = row.terms.iter().map(|(input, _)| inputs[input.index()][0]).collect();
         RowPlan::build(stream, &shape, &indices)
     };
-    kernel
-        .rows
-        .iter()
-        .map(plan)
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Error::failed)
+    kernel.rows.iter().map(plan).collect::<std::result::Result<_, _>>().map_err(Error::failed)
 }

@@ -33,8 +33,8 @@ pub struct Protocol {
 
 /// Sizes of the published sweep.
 const BATCH_SIZES: [u64; 32] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257,
-    511, 512, 513, 1023, 1024, 1025, 2047, 2048,
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023,
+    1024, 1025, 2047, 2048,
 ];
 
 /// Most sub-batches of one small size.
@@ -70,10 +70,7 @@ impl Protocol {
             full_batch: 256,
             sub_batch_sizes: vec![1, 7, 64],
             sweep_batch,
-            batch_sizes: BATCH_SIZES
-                .into_iter()
-                .filter(|&size| size <= sweep_batch)
-                .collect(),
+            batch_sizes: BATCH_SIZES.into_iter().filter(|&size| size <= sweep_batch).collect(),
             warm_up: 3,
             timed_runs: 20,
             ..Protocol::published(positions)
@@ -96,31 +93,19 @@ impl Protocol {
 
     /// Where the sub-batches of `size` begin; the last one may be cut short.
     pub fn starts(&self, size: u64) -> impl Iterator<Item = u64> {
-        let step = if size < LARGE {
-            size.max(self.full_batch / STARTS)
-        } else {
-            size
-        };
+        let step = if size < LARGE { size.max(self.full_batch / STARTS) } else { size };
         (0..self.full_batch).step_by(step as usize)
     }
 
     /// Sub-batches of all sizes and seeds.
     pub fn sub_batches(&self) -> u64 {
-        let of_a_seed: usize = self
-            .sub_batch_sizes
-            .iter()
-            .map(|&size| self.starts(size).count())
-            .sum();
+        let of_a_seed: usize = self.sub_batch_sizes.iter().map(|&size| self.starts(size).count()).sum();
         (of_a_seed * self.full_batch_seeds.len()) as u64
     }
 
     /// Comparisons of the sweep: every probe at every placement in every size, and in the batch reversed.
     pub fn comparisons(&self) -> u64 {
-        let placements: usize = self
-            .batch_sizes
-            .iter()
-            .map(|&size| Protocol::placements(size).len())
-            .sum();
+        let placements: usize = self.batch_sizes.iter().map(|&size| Protocol::placements(size).len()).sum();
         (self.seeds.len() * self.probe_rows().len() * (placements + 1)) as u64
     }
 
@@ -139,15 +124,9 @@ mod tests {
         let protocol = Protocol::published(vec![4097, 32768]);
         assert_eq!(protocol.sub_batches(), 2 * 1062);
         assert_eq!(protocol.comparisons(), 2256);
-        assert_eq!(
-            protocol.probe_rows(),
-            [0, 259, 515, 771, 1027, 1283, 1539, 2047]
-        );
+        assert_eq!(protocol.probe_rows(), [0, 259, 515, 771, 1027, 1283, 1539, 2047]);
         assert_eq!(protocol.batch_sizes.len(), 32);
-        let rows = protocol
-            .all_rows
-            .iter()
-            .map(|batch| batch * protocol.seeds.len() as u64);
+        let rows = protocol.all_rows.iter().map(|batch| batch * protocol.seeds.len() as u64);
         assert_eq!(rows.collect::<Vec<_>>(), [192, 771, 6144]);
     }
 

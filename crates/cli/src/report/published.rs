@@ -26,10 +26,7 @@ impl Published {
     pub fn implementations(&self) -> impl Iterator<Item = (String, &Value)> {
         let gpu = self.file["environment"]["gpu"].as_str().unwrap_or("GPU");
         let results = self.file["results"]["plain"].as_object();
-        results
-            .into_iter()
-            .flatten()
-            .map(move |(name, result)| (format!("{name}, published ({gpu})"), result))
+        results.into_iter().flatten().map(move |(name, result)| (format!("{name}, published ({gpu})"), result))
     }
 }
 
@@ -42,13 +39,7 @@ mod tests {
         let published = Published::of("adaln_row_gather").expect("the file is read");
         assert_eq!(published.text("kind").as_deref(), Some("h3_prior_art"));
         let names: Vec<String> = published.implementations().map(|(name, _)| name).collect();
-        assert_eq!(
-            names,
-            [
-                "diffusers, published (NVIDIA B200)",
-                "rl_kernel, published (NVIDIA B200)"
-            ]
-        );
+        assert_eq!(names, ["diffusers, published (NVIDIA B200)", "rl_kernel, published (NVIDIA B200)"]);
         assert!(Published::of("row_gather").is_none());
     }
 }

@@ -24,12 +24,7 @@ impl<V: Serialize> Serialize for Keyed<V> {
 
 impl<K: ToString, V> FromIterator<(K, V)> for Keyed<V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Keyed<V> {
-        Keyed(
-            entries
-                .into_iter()
-                .map(|(key, value)| (key.to_string(), value))
-                .collect(),
-        )
+        Keyed(entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
     }
 }
 
@@ -186,11 +181,7 @@ pub struct TableGradient {
 impl TableGradient {
     /// Whether nothing differed.
     pub fn is_invariant(&self) -> bool {
-        self.isolated_rows_differ
-            + self.other_rows_permuted_differ
-            + self.schedules_differ
-            + self.repeats_differ
-            == 0
+        self.isolated_rows_differ + self.other_rows_permuted_differ + self.schedules_differ + self.repeats_differ == 0
     }
 }
 

@@ -54,19 +54,11 @@ impl Implementation for StandIn {
     }
 
     fn source(&self) -> String {
-        format!(
-            "op by op on the CPU: a gather per chunk, a scatter-add in {} in position order",
-            self.dtype
-        )
+        format!("op by op on the CPU: a gather per chunk, a scatter-add in {} in position order", self.dtype)
     }
 
     fn load<'a>(&'a self, direction: Direction, batch: &'a Batch) -> Result<Box<dyn Loaded + 'a>> {
-        Ok(Box::new(Interpreter {
-            kernel: self.kernel(direction),
-            batch,
-            dtype: self.dtype,
-            counts: &self.counts,
-        }))
+        Ok(Box::new(Interpreter { kernel: self.kernel(direction), batch, dtype: self.dtype, counts: &self.counts }))
     }
 
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
@@ -81,38 +73,20 @@ fn latency(stand_in: &StandIn, case: &Case, positions: u64, clock: &Clock<'_>) -
     let forward = |batch: &Batch| stand_in.evaluate(Direction::Forward, batch);
     let fwd_us = clock.median(&stream, || forward(&batch).map(drop))?;
     let gradients = cotangents(case, &batch);
-    let bwd_us = clock.median(&stream, || {
-        stand_in.evaluate(Direction::Backward, &gradients).map(drop)
-    })?;
+    let bwd_us = clock.median(&stream, || stand_in.evaluate(Direction::Backward, &gradients).map(drop))?;
     drop(gradients);
     let fwd_bwd_us = clock.median(&stream, || {
         let mut cloned = batch.clone();
         for (input, tensors) in case.forward.inputs.iter().zip(&mut cloned.inputs) {
-            for tensor in tensors
-                .iter_mut()
-                .filter(|_| matches!(input.kind, InputKind::Table { .. }))
-            {
-                *tensor = HostTensor::new(
-                    tensor.rows,
-                    tensor.columns,
-                    Elements::clone(&tensor.elements),
-                );
+            for tensor in tensors.iter_mut().filter(|_| matches!(input.kind, InputKind::Table { .. })) {
+                *tensor = HostTensor::new(tensor.rows, tensor.columns, Elements::clone(&tensor.elements));
             }
         }
         drop(forward(&cloned)?);
-        stand_in
-            .evaluate(Direction::Backward, &cotangents(case, &batch))
-            .map(drop)
+        stand_in.evaluate(Direction::Backward, &cotangents(case, &batch)).map(drop)
     })?;
     clock.progress.inc(STEPS - 3);
-    Ok(Latency {
-        fwd_us,
-        bwd_us,
-        fwd_bwd_us,
-        schedule: Value::Null,
-        source_hash: Value::Null,
-        ..Latency::default()
-    })
+    Ok(Latency { fwd_us, bwd_us, fwd_bwd_us, schedule: Value::Null, source_hash: Value::Null, ..Latency::default() })
 }
 
 /// The backward's inputs: the forward's indices, and ones.
@@ -122,28 +96,16 @@ fn cotangents(case: &Case, batch: &Batch) -> Batch {
             return batch.inputs[input.index()].clone();
         }
         let filled = |ty, rows: usize, columns: usize| {
-            let fill = |_| {
-                HostTensor::new(
-                    rows,
-                    columns,
-                    Elements::ones(case.float(ty), rows * columns),
-                )
-            };
+            let fill = |_| HostTensor::new(rows, columns, Elements::ones(case.float(ty), rows * columns));
             (0..input.count).map(fill).collect()
         };
         match input.kind {
             InputKind::Rows(ty) => filled(ty, batch.positions, batch.hidden),
-            InputKind::Table { ty, rows, chunks } => {
-                filled(ty, case.rows(rows), chunks as usize * batch.hidden)
-            }
+            InputKind::Table { ty, rows, chunks } => filled(ty, case.rows(rows), chunks as usize * batch.hidden),
             InputKind::Index { .. } => Vec::new(),
         }
     });
-    Batch {
-        positions: batch.positions,
-        hidden: batch.hidden,
-        inputs: inputs.collect(),
-    }
+    Batch { positions: batch.positions, hidden: batch.hidden, inputs: inputs.collect() }
 }
 
 /// One kernel, op by op.
@@ -156,44 +118,28 @@ struct Interpreter<'a> {
 
 impl Loaded for Interpreter<'_> {
     fn run(&mut self, _schedule: Option<usize>) -> Result<Outputs> {
-        let rows: Vec<Vec<u64>> = (0..self.kernel.rows.len())
-            .map(|row| self.batch.rows(self.kernel, row))
-            .collect();
+        let rows: Vec<Vec<u64>> = (0..self.kernel.rows.len()).map(|row| self.batch.rows(self.kernel, row)).collect();
         let mut values: Vec<HostTensor> = Vec::with_capacity(self.kernel.nodes.len());
         for node in &self.kernel.nodes {
             let value = match node.op {
-                Op::Read { input, element } => {
-                    self.batch.inputs[input.index()][element as usize].clone()
+                Op::Read { input, element } => self.batch.inputs[input.index()][element as usize].clone(),
+                Op::Gather { table, chunk, row } => {
+                    gather(&self.batch.inputs[table.index()][0], chunk as usize, self.batch.hidden, &rows[row.index()])
                 }
-                Op::Gather { table, chunk, row } => gather(
-                    &self.batch.inputs[table.index()][0],
-                    chunk as usize,
-                    self.batch.hidden,
-                    &rows[row.index()],
-                ),
                 Op::Cast { value } => values[value.index()].clone(),
                 Op::Add { left, right } => add(&values[left.index()], &values[right.index()])?,
-                Op::SegmentSum { value, row } => scatter_add(
-                    &values[value.index()],
-                    &rows[row.index()],
-                    self.rows(node.shape),
-                ),
+                Op::SegmentSum { value, row } => {
+                    scatter_add(&values[value.index()], &rows[row.index()], self.rows(node.shape))
+                }
                 Op::Zero => self.zeros(self.rows(node.shape)),
             };
             values.push(value);
         }
         let outputs = self.kernel.outputs.iter().map(|output| match output.kind {
-            OutputKind::Rows(ty) => output
-                .values
-                .iter()
-                .map(|value| self.stored(&values, *value, ty))
-                .collect(),
+            OutputKind::Rows(ty) => output.values.iter().map(|value| self.stored(&values, *value, ty)).collect(),
             OutputKind::Table { ty, .. } => {
-                let chunks: Vec<HostTensor> = output
-                    .values
-                    .iter()
-                    .map(|value| self.stored(&values, *value, ty))
-                    .collect();
+                let chunks: Vec<HostTensor> =
+                    output.values.iter().map(|value| self.stored(&values, *value, ty)).collect();
                 vec![side_by_side(&chunks)]
             }
         });
@@ -214,11 +160,7 @@ impl Interpreter<'_> {
     }
 
     fn zeros(&self, rows: usize) -> HostTensor {
-        HostTensor::new(
-            rows,
-            self.batch.hidden,
-            Elements::zeros(self.dtype, rows * self.batch.hidden),
-        )
+        HostTensor::new(rows, self.batch.hidden, Elements::zeros(self.dtype, rows * self.batch.hidden))
     }
 
     /// A value in the type of its output.
@@ -254,36 +196,22 @@ macro_rules! map_floats {
 const POSITIONS: usize = 64;
 
 fn gather(table: &HostTensor, chunk: usize, hidden: usize, rows: &[u64]) -> HostTensor {
-    fn pick<E: Pod + Send + Sync>(
-        table: &[E],
-        width: usize,
-        first: usize,
-        hidden: usize,
-        rows: &[u64],
-    ) -> Vec<E> {
+    fn pick<E: Pod + Send + Sync>(table: &[E], width: usize, first: usize, hidden: usize, rows: &[u64]) -> Vec<E> {
         let mut out: Vec<E> = bytemuck::zeroed_vec(rows.len() * hidden);
-        out.par_chunks_mut(POSITIONS * hidden)
-            .zip(rows.par_chunks(POSITIONS))
-            .for_each(|(out, rows)| {
-                for (out, &row) in out.chunks_exact_mut(hidden).zip(rows) {
-                    out.copy_from_slice(&table[row as usize * width + first..][..hidden]);
-                }
-            });
+        out.par_chunks_mut(POSITIONS * hidden).zip(rows.par_chunks(POSITIONS)).for_each(|(out, rows)| {
+            for (out, &row) in out.chunks_exact_mut(hidden).zip(rows) {
+                out.copy_from_slice(&table[row as usize * width + first..][..hidden]);
+            }
+        });
         out
     }
     let first = chunk * hidden;
-    let elements =
-        map_floats!(&*table.elements, values => pick(values, table.columns, first, hidden, rows));
+    let elements = map_floats!(&*table.elements, values => pick(values, table.columns, first, hidden, rows));
     HostTensor::new(rows.len(), hidden, elements)
 }
 
 fn scatter_add(value: &HostTensor, rows: &[u64], table_rows: usize) -> HostTensor {
-    fn sum<E: Pod + AddAssign + Send + Sync>(
-        value: &[E],
-        columns: usize,
-        rows: &[u64],
-        table_rows: usize,
-    ) -> Vec<E> {
+    fn sum<E: Pod + AddAssign + Send + Sync>(value: &[E], columns: usize, rows: &[u64], table_rows: usize) -> Vec<E> {
         // A task owns columns, so that every sum runs over positions in their order.
         let width = columns.div_ceil(rayon::current_num_threads()).max(1);
         let starts: Vec<usize> = (0..columns).step_by(width).collect();
@@ -301,17 +229,14 @@ fn scatter_add(value: &HostTensor, rows: &[u64], table_rows: usize) -> HostTenso
         });
         side_by_side_rows(&tiles.collect::<Vec<_>>(), table_rows)
     }
-    let elements =
-        map_floats!(&*value.elements, values => sum(values, value.columns, rows, table_rows));
+    let elements = map_floats!(&*value.elements, values => sum(values, value.columns, rows, table_rows));
     HostTensor::new(table_rows, value.columns, elements)
 }
 
 fn add(left: &HostTensor, right: &HostTensor) -> Result<HostTensor> {
     fn sum<E: Copy + AddAssign>(left: &[E], right: &[E]) -> Vec<E> {
         let mut sum = left.to_vec();
-        sum.iter_mut()
-            .zip(right)
-            .for_each(|(sum, right)| *sum += *right);
+        sum.iter_mut().zip(right).for_each(|(sum, right)| *sum += *right);
         sum
     }
     let elements = match (&*left.elements, &*right.elements) {

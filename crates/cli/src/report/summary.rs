@@ -4,31 +4,24 @@ use serde_json::Value;
 
 use super::published::Published;
 
+/// What a line shows of an implementation's result.
+type Cell = fn(&Value) -> Value;
+
 /// The table of a finished report.
 pub fn summary(report: &Value, published: Option<&Published>) -> String {
     let ours = report["results"]["plain"].as_object().into_iter().flatten();
-    let mut columns: Vec<(String, &Value)> =
-        ours.map(|(name, result)| (name.clone(), result)).collect();
+    let mut columns: Vec<(String, &Value)> = ours.map(|(name, result)| (name.clone(), result)).collect();
     if let Some(published) = published {
         columns.extend(published.implementations());
     }
     let mut table = vec![header(&columns)];
-    let invariance: [(&str, fn(&Value) -> Value); 7] = [
-        ("batch invariant", |result| {
-            result["batch_invariance"]["batch_invariant"].clone()
-        }),
-        ("sums repeatable", |result| {
-            result["batch_invariance"]["params_repeatable"].clone()
-        }),
-        ("positions alone, differ", |result| {
-            all_rows(&result["batch_invariance"]["all_rows"])
-        }),
+    let invariance: [(&str, Cell); 7] = [
+        ("batch invariant", |result| result["batch_invariance"]["batch_invariant"].clone()),
+        ("sums repeatable", |result| result["batch_invariance"]["params_repeatable"].clone()),
+        ("positions alone, differ", |result| all_rows(&result["batch_invariance"]["all_rows"])),
         ("sub-batches, differ", |result| {
             let check = &result["batch_invariance"]["full_vs_sub_batches"];
-            of(
-                sum(&check["fwd_differ"], &check["rowgrad_differ"]),
-                &check["sub_batches"],
-            )
+            of(sum(&check["fwd_differ"], &check["rowgrad_differ"]), &check["sub_batches"])
         }),
         ("sweep, differ", |result| {
             let check = &result["batch_invariance"]["batch_size_sweep"];
@@ -38,10 +31,7 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
             let check = &result["batch_invariance"]["table_gradient"];
             let keys = ["isolated_rows", "other_rows_permuted", "schedules"];
             let total: Option<u64> = keys.iter().map(|key| check[*key].as_u64()).sum();
-            let differ: Option<u64> = keys
-                .iter()
-                .map(|key| check[format!("{key}_differ")].as_u64())
-                .sum();
+            let differ: Option<u64> = keys.iter().map(|key| check[format!("{key}_differ")].as_u64()).sum();
             of(differ, &total.into())
         }),
         ("sums repeated, differ", |result| {
@@ -50,7 +40,7 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
         }),
     ];
     for (name, cell) in invariance {
-        table.push(row(name.to_owned(), &columns, |result| cell(result)));
+        table.push(row(name.to_owned(), &columns, cell));
     }
     for positions in sizes(&columns) {
         let numbers: [(&str, &str); 8] = [
@@ -65,9 +55,7 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
         ];
         for (name, pointer) in numbers {
             let cell = |result: &Value| {
-                let value = result["accuracy_latency"][&positions]
-                    .pointer(pointer)
-                    .cloned();
+                let value = result["accuracy_latency"][&positions].pointer(pointer).cloned();
                 match value {
                     Some(Value::Object(by_input)) => largest(&by_input),
                     Some(value) => value,
@@ -83,9 +71,7 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
 }
 
 fn header(columns: &[(String, &Value)]) -> Vec<String> {
-    std::iter::once(String::new())
-        .chain(columns.iter().map(|(name, _)| name.clone()))
-        .collect()
+    std::iter::once(String::new()).chain(columns.iter().map(|(name, _)| name.clone())).collect()
 }
 
 fn row(name: String, columns: &[(String, &Value)], cell: impl Fn(&Value) -> Value) -> Vec<String> {
@@ -96,9 +82,7 @@ fn row(name: String, columns: &[(String, &Value)], cell: impl Fn(&Value) -> Valu
         Value::String(text) => text,
         Value::Null | Value::Array(_) | Value::Object(_) => "-".to_owned(),
     };
-    std::iter::once(name)
-        .chain(columns.iter().map(|(_, result)| text(result)))
-        .collect()
+    std::iter::once(name).chain(columns.iter().map(|(_, result)| text(result))).collect()
 }
 
 fn number_text(number: f64) -> String {
@@ -122,22 +106,10 @@ fn sum(left: &Value, right: &Value) -> Option<u64> {
 }
 
 fn all_rows(check: &Value) -> Value {
-    let batches = || {
-        check
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(_, batch)| batch)
-    };
+    let batches = || check.as_object().into_iter().flatten().map(|(_, batch)| batch);
     let rows: Option<u64> = batches().map(|batch| batch["rows"].as_u64()).sum();
-    let differ = batches()
-        .map(|batch| sum(&batch["fwd_differ"], &batch["rowgrad_differ"]))
-        .sum();
-    if check.is_object() {
-        of(differ, &rows.into())
-    } else {
-        Value::Null
-    }
+    let differ = batches().map(|batch| sum(&batch["fwd_differ"], &batch["rowgrad_differ"])).sum();
+    if check.is_object() { of(differ, &rows.into()) } else { Value::Null }
 }
 
 fn largest(by_input: &serde_json::Map<String, Value>) -> Value {
@@ -147,9 +119,7 @@ fn largest(by_input: &serde_json::Map<String, Value>) -> Value {
 
 /// Every S that some column has, smallest first.
 fn sizes(columns: &[(String, &Value)]) -> Vec<String> {
-    let keys = columns
-        .iter()
-        .flat_map(|(_, result)| result["accuracy_latency"].as_object().into_iter().flatten());
+    let keys = columns.iter().flat_map(|(_, result)| result["accuracy_latency"].as_object().into_iter().flatten());
     let mut sizes: Vec<String> = keys.map(|(positions, _)| positions.clone()).collect();
     sizes.sort_by_key(|positions| positions.parse::<u64>().unwrap_or(u64::MAX));
     sizes.dedup();
@@ -158,27 +128,13 @@ fn sizes(columns: &[(String, &Value)]) -> Vec<String> {
 
 fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        table
-            .iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in table {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, width))| {
-                if column == 0 {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            });
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
         text += cells.collect::<Vec<_>>().join("  ").trim_end();
         text.push('\n');
     }
@@ -198,11 +154,7 @@ mod tests {
         }}});
         let published = Published::of("adaln_row_gather");
         let text = summary(&report, published.as_ref());
-        let line = |start: &str| {
-            text.lines()
-                .find(|line| line.starts_with(start))
-                .unwrap_or_else(|| panic!("{text}"))
-        };
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{text}"));
         assert!(line("batch invariant").split_whitespace().eq([
             "batch",
             "invariant",
@@ -211,10 +163,7 @@ mod tests {
             "no",
             "yes"
         ]));
-        assert!(
-            line("S = 4097: grad_rel_err").ends_with("6.04e-2                             2.51e-3"),
-            "{text}"
-        );
+        assert!(line("S = 4097: grad_rel_err").ends_with("6.04e-2                             2.51e-3"), "{text}");
         assert!(line("sweep, differ").contains("0 of 2256"));
         assert!(line("S = 257: fwd_rel_err").contains('0'));
     }

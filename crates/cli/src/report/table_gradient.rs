@@ -27,12 +27,7 @@ const REPEATABLE_CALLS: usize = 3;
 /// What was compared of every kernel with sums over positions.
 pub fn table_gradient(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<TableGradient> {
     let mut result = TableGradient::default();
-    for kernel in measurement
-        .case
-        .kernels()
-        .into_iter()
-        .filter(|kernel| has_sums(kernel))
-    {
+    for kernel in measurement.case.kernels().into_iter().filter(|kernel| has_sums(kernel)) {
         one_kernel(measurement, kernel, protocol, &mut result)?;
     }
     Ok(result)
@@ -41,16 +36,9 @@ pub fn table_gradient(measurement: &Measurement<'_>, protocol: &Protocol) -> Res
 /// Whether equal calls give equal sums over positions, at every batch and seed of the protocol.
 pub fn repeatable(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<bool> {
     let mut repeatable = true;
-    for kernel in measurement
-        .case
-        .kernels()
-        .into_iter()
-        .filter(|kernel| has_sums(kernel))
-    {
-        for (&positions, &seed) in protocol
-            .all_rows
-            .iter()
-            .flat_map(|batch| protocol.seeds.iter().map(move |seed| (batch, seed)))
+    for kernel in measurement.case.kernels().into_iter().filter(|kernel| has_sums(kernel)) {
+        for (&positions, &seed) in
+            protocol.all_rows.iter().flat_map(|batch| protocol.seeds.iter().map(move |seed| (batch, seed)))
         {
             for columns in measurement.slices(positions) {
                 let batch = measurement.case.batch(kernel, positions, seed, columns);
@@ -67,11 +55,7 @@ pub fn repeatable(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<
 
 /// Steps of the progress bar that [`table_gradient`] takes.
 pub fn steps(measurement: &Measurement<'_>, protocol: &Protocol) -> u64 {
-    let kernels = measurement
-        .case
-        .kernels()
-        .into_iter()
-        .filter(|kernel| has_sums(kernel));
+    let kernels = measurement.case.kernels().into_iter().filter(|kernel| has_sums(kernel));
     let of_kernel = |kernel: &Verified| {
         let rows = looked_at(table_rows(measurement, kernel)).len() as u64;
         (2 * rows + protocol.repeats as u64) * measurement.slices(protocol.largest()).len() as u64
@@ -96,10 +80,7 @@ fn one_kernel(
         measurement.progress.inc(1);
     };
     for columns in measurement.slices(protocol.largest()) {
-        let whole =
-            measurement
-                .case
-                .batch(kernel, protocol.largest(), protocol.layout_seed, columns);
+        let whole = measurement.case.batch(kernel, protocol.largest(), protocol.layout_seed, columns);
         let mut call = measurement.implementation.load(direction, &whole)?;
         let full = call.run(None)?;
         for differ in &mut repeats {
@@ -117,21 +98,11 @@ fn one_kernel(
                 !row_is_zero(kernel, &full, row)
             } else {
                 let packed = whole.select(kernel, &own);
-                row_differs(
-                    kernel,
-                    &measurement.implementation.evaluate(direction, &packed)?,
-                    &full,
-                    row,
-                )
+                row_differs(kernel, &measurement.implementation.evaluate(direction, &packed)?, &full, row)
             };
             mark(&mut isolated[number], differs);
             let shuffled = whole.select(kernel, &shuffle_others(&own, others, row));
-            let differs = row_differs(
-                kernel,
-                &measurement.implementation.evaluate(direction, &shuffled)?,
-                &full,
-                row,
-            );
+            let differs = row_differs(kernel, &measurement.implementation.evaluate(direction, &shuffled)?, &full, row);
             mark(&mut permuted[number], differs);
         }
     }
@@ -157,28 +128,18 @@ impl RowOf {
             .iter()
             .filter_map(|node| match node.op {
                 Op::SegmentSum { row, .. } => Some(row),
-                Op::Read { .. }
-                | Op::Gather { .. }
-                | Op::Cast { .. }
-                | Op::Add { .. }
-                | Op::Zero => None,
+                Op::Read { .. } | Op::Gather { .. } | Op::Cast { .. } | Op::Add { .. } | Op::Zero => None,
             })
             .collect();
         summed.sort_unstable();
         summed.dedup();
-        RowOf(
-            summed
-                .into_iter()
-                .map(|row| batch.rows(kernel, row.index()))
-                .collect(),
-        )
+        RowOf(summed.into_iter().map(|row| batch.rows(kernel, row.index())).collect())
     }
 
     /// Positions that add to this row, and all others.
     fn split(&self, row: u64) -> (Vec<u32>, Vec<u32>) {
         let positions = self.0.first().map_or(0, Vec::len);
-        (0..positions as u32)
-            .partition(|&position| self.0.iter().any(|rows| rows[position as usize] == row))
+        (0..positions as u32).partition(|&position| self.0.iter().any(|rows| rows[position as usize] == row))
     }
 }
 
@@ -194,46 +155,31 @@ fn shuffle_others(own: &[u32], others: Vec<u32>, row: u64) -> Vec<u32> {
 }
 
 fn has_sums(kernel: &Verified) -> bool {
-    kernel
-        .outputs
-        .iter()
-        .any(|output| matches!(output.kind, OutputKind::Table { .. }))
+    kernel.outputs.iter().any(|output| matches!(output.kind, OutputKind::Table { .. }))
 }
 
 fn table_rows(measurement: &Measurement<'_>, kernel: &Verified) -> usize {
-    let rows = kernel
-        .outputs
-        .iter()
-        .filter_map(|output| match output.kind {
-            OutputKind::Table { rows, .. } => Some(measurement.case.rows(rows)),
-            OutputKind::Rows(_) => None,
-        });
+    let rows = kernel.outputs.iter().filter_map(|output| match output.kind {
+        OutputKind::Table { rows, .. } => Some(measurement.case.rows(rows)),
+        OutputKind::Rows(_) => None,
+    });
     rows.max().unwrap_or(0)
 }
 
 /// All rows, or as many as are looked at, evenly spread.
 fn looked_at(rows: usize) -> Vec<u64> {
     let count = rows.min(ROWS_LOOKED_AT);
-    (0..count)
-        .map(|number| (number * rows / count) as u64)
-        .collect()
+    (0..count).map(|number| (number * rows / count) as u64).collect()
 }
 
 /// The tensors of the outputs that are sums over positions.
-fn sums<'o>(
-    kernel: &'o Verified,
-    outputs: &'o Outputs,
-) -> impl Iterator<Item = &'o super::host::HostTensor> {
+fn sums<'o>(kernel: &'o Verified, outputs: &'o Outputs) -> impl Iterator<Item = &'o super::host::HostTensor> {
     let tables = kernel.outputs.iter().zip(outputs);
-    tables
-        .filter(|(output, _)| matches!(output.kind, OutputKind::Table { .. }))
-        .flat_map(|(_, tensors)| tensors)
+    tables.filter(|(output, _)| matches!(output.kind, OutputKind::Table { .. })).flat_map(|(_, tensors)| tensors)
 }
 
 fn sums_differ(kernel: &Verified, left: &Outputs, right: &Outputs) -> bool {
-    sums(kernel, left)
-        .zip(sums(kernel, right))
-        .any(|(left, right)| left.elements.bytes() != right.elements.bytes())
+    sums(kernel, left).zip(sums(kernel, right)).any(|(left, right)| left.elements.bytes() != right.elements.bytes())
 }
 
 fn row_differs(kernel: &Verified, left: &Outputs, right: &Outputs, row: u64) -> bool {
@@ -245,8 +191,7 @@ fn row_differs(kernel: &Verified, left: &Outputs, right: &Outputs, row: u64) -> 
 /// Whether a row that no position adds to is +0.0 in every bit.
 fn row_is_zero(kernel: &Verified, outputs: &Outputs, row: u64) -> bool {
     let row = row as usize;
-    sums(kernel, outputs)
-        .all(|tensor| row >= tensor.rows || tensor.row(row).iter().all(|byte| *byte == 0))
+    sums(kernel, outputs).all(|tensor| row >= tensor.rows || tensor.row(row).iter().all(|byte| *byte == 0))
 }
 
 #[cfg(test)]
@@ -257,15 +202,8 @@ mod tests {
     fn others_change_places_and_own_stay() {
         let (own, others): (Vec<u32>, Vec<u32>) = (0..100).partition(|position| position % 3 == 0);
         let positions = shuffle_others(&own, others, 5);
-        let moved = positions
-            .iter()
-            .enumerate()
-            .filter(|(place, position)| *place as u32 != **position);
-        assert!(
-            moved
-                .clone()
-                .all(|(place, position)| place % 3 != 0 && position % 3 != 0)
-        );
+        let moved = positions.iter().enumerate().filter(|(place, position)| *place as u32 != **position);
+        assert!(moved.clone().all(|(place, position)| place % 3 != 0 && position % 3 != 0));
         assert!(moved.count() > 50);
         let mut sorted = positions;
         sorted.sort_unstable();
