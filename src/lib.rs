@@ -78,7 +78,7 @@ pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
     AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, Int,
-    Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut, Workspace, allocate_outputs, oracle,
+    Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut, Workspace, allocate_outputs, oracle, plans,
     registered, run, spec,
 };
 

@@ -2,8 +2,11 @@
 #![allow(dead_code, reason = "each suite uses its part")]
 
 pub mod kernels;
+pub mod problem;
 
-use rowloom::Registered;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use rowloom::{AnyTensor, Error, Registered, RowPlan, RowShape, Stream};
 // Its kernels register themselves.
 use rowloom_op_adaln as _;
 use rowloom::codegen::cuda::{PlanShape, Term};
@@ -133,4 +136,30 @@ pub fn plans() -> Vec<(String, PlanShape)> {
 pub fn sources() -> Vec<(String, Source)> {
     let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));
     kernels.chain(plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)))).collect()
+}
+
+/// Random indices of a plan, with its pads.
+pub fn plan_indices(shape: &PlanShape, positions: u64) -> Vec<problem::HostTensor> {
+    let mut random = ChaCha8Rng::seed_from_u64(positions);
+    let terms = shape.terms.iter();
+    terms.map(|term| problem::indices(&mut random, term.ty, positions, term.bound, term.pad)).collect()
+}
+
+/// The plan of a shape on a device.
+pub fn build_plan(stream: &Stream, shape: &PlanShape, indices: &[problem::HostTensor]) -> Result<RowPlan, Error> {
+    let term = |(at, term): (usize, &Term)| rowloom::Term {
+        name: format!("index {at}"),
+        factor: term.factor,
+        bound: term.bound,
+        pad: term.pad,
+    };
+    let rows = RowShape {
+        terms: shape.terms.iter().enumerate().map(term).collect(),
+        offset: shape.offset,
+        rows: shape.rows,
+        block: shape.block,
+    };
+    let tensors = indices.iter().map(|index| index.upload(stream)).collect::<Result<Vec<_>, Error>>()?;
+    let views: Vec<_> = tensors.iter().map(AnyTensor::view).collect();
+    RowPlan::build(stream, &rows, &views)
 }

@@ -31,7 +31,7 @@ mod plan;
 mod tensor;
 mod workspace;
 
-pub use call::{Call, allocate_outputs, run, spec};
+pub use call::{Call, allocate_outputs, plans, run, spec};
 pub use cpu::Tiling;
 pub use declaration::{Declaration, Registered, registered};
 pub use device::{Device, Event, Stream};

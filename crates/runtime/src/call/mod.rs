@@ -87,6 +87,26 @@ pub fn allocate_outputs(
     kernel.outputs.iter().map(allocate).collect()
 }
 
+/// The plans of a kernel's row expressions, one each, in their order. `counts` gives the row
+/// counts that no input determines. Waits for the stream.
+///
+/// # Errors
+/// As [`run`] and [`RowPlan::build`].
+pub fn plans(
+    stream: &Stream,
+    kernel: &Verified,
+    inputs: &[Vec<AnyView<'_>>],
+    counts: &[(&str, u64)],
+) -> Result<Vec<RowPlan>, Error> {
+    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    facts.add_counts(counts)?;
+    check_devices(stream, kernel, inputs, &[])?;
+    let Sizes { spec, .. } = facts.finish(true, Arch::SM_90)?;
+    rows::all(kernel, |row| {
+        RowPlan::build(stream, &rows::shape(kernel, &spec, row), &rows::indices(kernel, inputs, row))
+    })
+}
+
 /// Types and sizes that inputs on the CPU and named row counts determine, and S.
 pub(crate) fn sizes_of_inputs(
     stream: &Stream,

@@ -1,0 +1,125 @@
+//! The generated bodies, unmodified, compiled by g++ and run on fibres: every
+//! snapshot's kernel under every schedule gives the CPU executor's bytes.
+
+mod cases;
+
+use cases::problem::{Problem, download};
+use cases::{direction, kernels, sums};
+use rowloom::codegen::cuda::{self, PlanArray};
+use rowloom::codegen::ir::Direction;
+use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
+use rowloom::{Device, Stream};
+
+/// Runs one kernel in emulation under every legal schedule, planned and, where it can be, checked.
+fn check(device: &Device, kernel: &Verified, dtype: DType, rows: u64, positions: u64, hidden: u64) -> usize {
+    let counts = vec![rows; kernel.counts.len()];
+    let problem = Problem::new(kernel, dtype, IntType::I64, &counts, positions, hidden);
+    let expected = problem.run(&Device::cpu().stream().unwrap(), None, false).unwrap();
+    let mut spec = problem.spec(dtype, IntType::I64);
+    spec.arch = device.arch().unwrap();
+    let mut legal = Vec::new();
+    let mut sources: Vec<Source> = Vec::new();
+    for schedule in Schedule::space(kernel, &spec) {
+        for planned in [true, false] {
+            spec.planned = planned;
+            if let Ok(source) = generate(kernel, &spec, &schedule) {
+                legal.push((schedule, planned));
+                sources.push(source);
+            }
+        }
+    }
+    device.precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
+    let stream = device.stream().unwrap();
+    for &(schedule, planned) in &legal {
+        let found = problem.run(&stream, Some(schedule), planned).unwrap();
+        let name = format!("{} {} {dtype} R = {rows}, S = {positions}, H = {hidden}", kernel.name, kernel.direction);
+        assert_eq!(problem.difference(&expected, &found), None, "{name}, planned {planned}: {schedule}");
+    }
+    legal.len()
+}
+
+fn check_both_ways(name: &str, dtype: DType, rows: u64, sizes: &[(u64, u64)]) {
+    let device = Device::emulated(rows * 7 + sizes[0].0).unwrap();
+    for way in [Direction::Forward, Direction::Backward] {
+        for accumulate in [Accumulate::F32, Accumulate::F64] {
+            let kernel = direction(name, way, accumulate);
+            if !sums(&kernel) && accumulate == Accumulate::F64 {
+                continue;
+            }
+            for &(positions, hidden) in sizes {
+                assert!(check(&device, &kernel, dtype, rows, positions, hidden) > 1);
+            }
+        }
+    }
+}
+
+/// One position; two tiles of columns and rows of several blocks; scalar columns.
+const SIZES: [(u64, u64); 3] = [(1, 8), (600, 776), (257, 5)];
+
+#[test]
+fn adaln_bf16() {
+    check_both_ways("adaln_row_gather", DType::Bf16, 3, &SIZES);
+    check_both_ways("adaln_row_gather", DType::Bf16, 9, &SIZES);
+}
+
+#[test]
+fn adaln_f32() {
+    check_both_ways("adaln_row_gather", DType::F32, 3, &[(300, 40)]);
+    check_both_ways("adaln_row_gather", DType::F32, 9, &SIZES);
+}
+
+#[test]
+fn adaln_of_many_rows() {
+    check_both_ways("adaln_row_gather", DType::Bf16, 4098, &[(600, 8)]);
+    check_both_ways("adaln_row_gather", DType::F32, 4098, &[(600, 8)]);
+}
+
+#[test]
+fn single_chunk_ops() {
+    for name in ["row_gather", "row_scatter_sum"] {
+        for dtype in DType::ALL {
+            check_both_ways(name, dtype, 3, &[(600, 40)]);
+            check_both_ways(name, dtype, 9, &[(600, 24)]);
+            check_both_ways(name, dtype, 4096, &[(300, 8)]);
+        }
+    }
+}
+
+#[test]
+fn kernels_of_other_shapes() {
+    for name in kernels::NAMES {
+        check_both_ways(name, DType::F16, 9, &[(600, 24), (65, 5)]);
+    }
+}
+
+#[test]
+fn gradients_stored_as_f32() {
+    let device = Device::emulated(5).unwrap();
+    let kernel = direction("adaln_row_gather", Direction::Backward, Accumulate::F64);
+    let mut problem = Problem::new(&kernel, DType::Bf16, IntType::I64, &[9], 600, 40);
+    problem.gradient = Some(DType::F32);
+    let expected = problem.run(&Device::cpu().stream().unwrap(), None, false).unwrap();
+    let found = problem.run(&device.stream().unwrap(), None, false).unwrap();
+    assert_eq!(expected[0].len(), 9 * 6 * 40 * 4);
+    assert_eq!(problem.difference(&expected, &found), None);
+}
+
+/// Every array of every plan, at sizes around a tile of the sort and a block.
+#[test]
+fn plans_are_the_cpus() {
+    let device = Device::emulated(11).unwrap();
+    let sources: Vec<Source> = cases::plans().iter().map(|(_, shape)| cuda::plan(shape)).collect();
+    device.precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
+    let (cpu, emulated) = (Device::cpu().stream().unwrap(), device.stream().unwrap());
+    for (name, shape) in cases::plans() {
+        for positions in [1, 2, 255, 256, 257, 2047, 2049, 5000] {
+            let indices = cases::plan_indices(&shape, positions);
+            let arrays = |stream: &Stream| {
+                let plan = cases::build_plan(stream, &shape, &indices).unwrap();
+                let arrays = PlanArray::ALL.map(|array| download(stream, plan.array(array)).unwrap());
+                (arrays, plan.blocks(), plan.partials())
+            };
+            assert!(arrays(&cpu) == arrays(&emulated), "{name} at S = {positions}");
+        }
+    }
+}
