@@ -202,9 +202,6 @@ pub enum Error {
     /// A word that names no device.
     #[error("`{0}` is no device; write cpu, cuda:0 or emulated")]
     UnknownDevice(String),
-    /// Something that a CPU does not have.
-    #[error("the CPU has no {0}")]
-    OnlyAccelerator(&'static str),
     /// No CUDA driver.
     #[error("no CUDA driver: looked for {} in the loader's path; a machine with an NVIDIA GPU and its driver is needed", searched.join(", "))]
     NoDriver {

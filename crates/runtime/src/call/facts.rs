@@ -311,7 +311,7 @@ pub(super) fn access(views: &[AnyView<'_>], hidden: u64) -> Access {
     let mut aligned = u64::from(Access::MAX_BYTES);
     for view in views {
         let size = view.element_type().bytes();
-        aligned |= view.address() | hidden * size;
+        aligned |= view.address() | (hidden * size);
         if view.row_count() > 1 {
             aligned |= view.row_stride() * size;
         }

@@ -205,13 +205,10 @@ impl Accelerator for Cuda {
         let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(|error| {
             let (major, minor) = nvrtc.version();
             let driver = driver::version().map_or_else(|_| "of unknown version".to_owned(), driver::text);
-            let (nvrtc, arch) = (format!("{major}.{minor}"), self.arch.to_string());
-            match self.failed("cuModuleLoadData", error) {
-                Error::Driver { code, message, .. } => {
-                    Error::Load { driver, nvrtc, arch, message: format!("{code}: {message}") }
-                }
-                other => other,
-            }
+            let (code, sentence) = driver::describe(error);
+            let (nvrtc, arch, message) =
+                (format!("{major}.{minor}"), self.arch.to_string(), format!("{code}: {sentence}"));
+            Error::Load { driver, nvrtc, arch, message }
         })?;
         let function = |entry: &rowloom_codegen::cuda::Entry| {
             let message = format!("{}: a name with a NUL in it", source.name);

@@ -45,9 +45,15 @@ pub(super) fn text(version: u32) -> String {
 
 /// The error of a failed call.
 pub(super) fn failed(call: &'static str, ordinal: Option<u32>, error: DriverError) -> Error {
+    let device = ordinal.map_or_else(|| "the CUDA driver".to_owned(), |ordinal| format!("cuda:{ordinal}"));
+    let (code, message) = describe(error);
+    Error::Driver { call, device, code, message }
+}
+
+/// The name of a code and the driver's sentence for it.
+pub(super) fn describe(error: DriverError) -> (String, String) {
     let text = |text: Result<&std::ffi::CStr, DriverError>| {
         text.map_or_else(|_| format!("{:?}", error.0), |text| text.to_string_lossy().into_owned())
     };
-    let device = ordinal.map_or_else(|| "the CUDA driver".to_owned(), |ordinal| format!("cuda:{ordinal}"));
-    Error::Driver { call, device, code: text(error.error_name()), message: text(error.error_string()) }
+    (text(error.error_name()), text(error.error_string()))
 }
