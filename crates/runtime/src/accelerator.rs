@@ -83,14 +83,7 @@ pub(crate) trait Accelerator: Send + Sync {
     ///
     /// # Safety
     /// See the trait; and the arguments must be what the entry's parameters say.
-    unsafe fn launch(
-        &self,
-        stream: u64,
-        function: u64,
-        grid: u32,
-        threads: u32,
-        args: &[u64],
-    ) -> Result<(), Error>;
+    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error>;
 
     /// Waits for all work of a stream.
     fn synchronize(&self, stream: u64) -> Result<(), Error>;

@@ -26,14 +26,8 @@ impl Declaration {
 
     fn of(kernel: Kernel) -> Result<Declaration, Error> {
         let name = kernel.name.clone();
-        let forward = kernel.verify().map_err(|faults| Error::Verify {
-            kernel: name,
-            faults,
-        })?;
-        Ok(Declaration {
-            forward,
-            backwards: Mutex::default(),
-        })
+        let forward = kernel.verify().map_err(|faults| Error::Verify { kernel: name, faults })?;
+        Ok(Declaration { forward, backwards: Mutex::default() })
     }
 
     /// The user's name for it.
@@ -48,14 +42,8 @@ impl Declaration {
 
     /// Its backward, pruned to what is wanted. Derived once.
     pub fn backward(&self, wants: &Wants) -> Arc<Verified> {
-        let mut backwards = self
-            .backwards
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        backwards
-            .entry(wants.clone())
-            .or_insert_with(|| Arc::new(backward(&self.forward, wants)))
-            .clone()
+        let mut backwards = self.backwards.lock().unwrap_or_else(PoisonError::into_inner);
+        backwards.entry(wants.clone()).or_insert_with(|| Arc::new(backward(&self.forward, wants))).clone()
     }
 
     /// The same kernel with another order of sums: another meaning.

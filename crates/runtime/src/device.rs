@@ -42,9 +42,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoCompiler`] when there is no g++.
     pub fn emulated(seed: u64) -> Result<Device, Error> {
-        Ok(Device(Place::Accelerator(Arc::new(Engine::new(
-            crate::emulation::open(seed)?,
-        )))))
+        Ok(Device(Place::Accelerator(Arc::new(Engine::new(crate::emulation::open(seed)?)))))
     }
 
     /// `cuda:0` where there is one, else the CPU.
@@ -184,10 +182,7 @@ impl Stream {
         if let Lane::Accelerator(queue) = &self.0
             && let Some(handle) = queue.engine.accelerator.record(queue.raw)?
         {
-            return Ok(Event(Mark::Device {
-                queue: queue.clone(),
-                handle,
-            }));
+            return Ok(Event(Mark::Device { queue: queue.clone(), handle }));
         }
         Ok(Event(Mark::Host(Instant::now())))
     }
@@ -215,16 +210,12 @@ impl Event {
     /// [`Error::WrongDevice`] when they are of two devices; what the device reports.
     pub fn elapsed_us(&self, earlier: &Event) -> Result<f64, Error> {
         match (&earlier.0, &self.0) {
-            (Mark::Host(start), Mark::Host(end)) => {
-                Ok(end.duration_since(*start).as_secs_f64() * 1e6)
+            (Mark::Host(start), Mark::Host(end)) => Ok(end.duration_since(*start).as_secs_f64() * 1e6),
+            (Mark::Device { queue: first, handle: start }, Mark::Device { queue, handle: end })
+                if Arc::ptr_eq(&first.engine, &queue.engine) =>
+            {
+                queue.engine.elapsed_us(*start, *end)
             }
-            (
-                Mark::Device {
-                    queue: first,
-                    handle: start,
-                },
-                Mark::Device { queue, handle: end },
-            ) if Arc::ptr_eq(&first.engine, &queue.engine) => queue.engine.elapsed_us(*start, *end),
             (earlier, later) => Err(Error::WrongDevice {
                 argument: "the earlier event".to_owned(),
                 expected: later.device(),

@@ -1,9 +1,6 @@
 //! Owned streams and memory of an [`Accelerator`]: the numbers of its
 //! interface with their lifetimes.
-#![expect(
-    unsafe_code,
-    reason = "the accelerator's methods trust the numbers they are given"
-)]
+#![expect(unsafe_code, reason = "the accelerator's methods trust the numbers they are given")]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,10 +16,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(accelerator: Box<dyn Accelerator>) -> Engine {
-        Engine {
-            accelerator,
-            modules: Modules::default(),
-        }
+        Engine { accelerator, modules: Modules::default() }
     }
 
     pub(crate) fn elapsed_us(&self, start: u64, end: u64) -> Result<f64, Error> {
@@ -45,10 +39,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn open(engine: &Arc<Engine>) -> Result<Arc<Queue>, Error> {
         let raw = engine.accelerator.open_stream()?;
-        Ok(Arc::new(Queue {
-            engine: engine.clone(),
-            raw,
-        }))
+        Ok(Arc::new(Queue { engine: engine.clone(), raw }))
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
@@ -76,12 +67,7 @@ impl DeviceMemory {
     /// Content unspecified. 0 bytes are served like 1.
     pub(crate) fn allocate(queue: &Arc<Queue>, bytes: u64) -> Result<DeviceMemory, Error> {
         let address = queue.engine.accelerator.allocate(queue.raw, bytes.max(1))?;
-        Ok(DeviceMemory {
-            queue: queue.clone(),
-            address,
-            bytes,
-            users: Mutex::new(Vec::new()),
-        })
+        Ok(DeviceMemory { queue: queue.clone(), address, bytes, users: Mutex::new(Vec::new()) })
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -99,10 +85,7 @@ impl DeviceMemory {
         if Arc::ptr_eq(queue, &self.queue) && users.is_empty() {
             return Ok(());
         }
-        let others = users
-            .iter()
-            .chain([&self.queue])
-            .filter(|user| !Arc::ptr_eq(user, queue));
+        let others = users.iter().chain([&self.queue]).filter(|user| !Arc::ptr_eq(user, queue));
         for other in others {
             queue.engine.accelerator.wait(queue.raw, other.raw)?;
         }
@@ -124,56 +107,25 @@ impl DeviceMemory {
         }
     }
 
-    pub(crate) fn upload(
-        &mut self,
-        queue: &Arc<Queue>,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), Error> {
+    pub(crate) fn upload(&mut self, queue: &Arc<Queue>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.bound(offset, bytes.len() as u64);
         self.join(queue)?;
         // SAFETY: the memory is ours and `bound` has checked the range.
-        unsafe {
-            queue
-                .engine
-                .accelerator
-                .upload(queue.raw, self.address + offset, bytes)
-        }
+        unsafe { queue.engine.accelerator.upload(queue.raw, self.address + offset, bytes) }
     }
 
-    pub(crate) fn download(
-        &self,
-        queue: &Arc<Queue>,
-        offset: u64,
-        bytes: &mut [u8],
-    ) -> Result<(), Error> {
+    pub(crate) fn download(&self, queue: &Arc<Queue>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.bound(offset, bytes.len() as u64);
         self.join(queue)?;
         // SAFETY: the memory is ours and `bound` has checked the range.
-        unsafe {
-            queue
-                .engine
-                .accelerator
-                .download(queue.raw, self.address + offset, bytes)
-        }
+        unsafe { queue.engine.accelerator.download(queue.raw, self.address + offset, bytes) }
     }
 
-    pub(crate) fn fill(
-        &mut self,
-        queue: &Arc<Queue>,
-        offset: u64,
-        byte: u8,
-        bytes: u64,
-    ) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, queue: &Arc<Queue>, offset: u64, byte: u8, bytes: u64) -> Result<(), Error> {
         self.bound(offset, bytes);
         self.join(queue)?;
         // SAFETY: the memory is ours and `bound` has checked the range.
-        unsafe {
-            queue
-                .engine
-                .accelerator
-                .fill(queue.raw, self.address + offset, byte, bytes)
-        }
+        unsafe { queue.engine.accelerator.fill(queue.raw, self.address + offset, byte, bytes) }
     }
 
     pub(crate) fn copy_from(
@@ -189,24 +141,13 @@ impl DeviceMemory {
         self.join(queue)?;
         source.join(queue)?;
         // SAFETY: both are ours, `bound` has checked the ranges, and `&mut` keeps the two apart.
-        unsafe {
-            queue.engine.accelerator.copy(
-                queue.raw,
-                self.address + to,
-                source.address + from,
-                bytes,
-            )
-        }
+        unsafe { queue.engine.accelerator.copy(queue.raw, self.address + to, source.address + from, bytes) }
     }
 
     /// Views are checked when they are made; this is the last line before raw addresses.
     fn bound(&self, offset: u64, bytes: u64) {
         let end = offset.checked_add(bytes);
-        assert!(
-            end.is_some_and(|end| end <= self.bytes),
-            "{bytes} bytes at {offset} of {}",
-            self.bytes
-        );
+        assert!(end.is_some_and(|end| end <= self.bytes), "{bytes} bytes at {offset} of {}", self.bytes);
     }
 }
 

@@ -127,9 +127,7 @@ pub enum Error {
         found: u64,
     },
     /// Rows of an output that share memory.
-    #[error(
-        "{argument} is written, but its rows overlap: {columns} columns with a row stride of {row_stride}"
-    )]
+    #[error("{argument} is written, but its rows overlap: {columns} columns with a row stride of {row_stride}")]
     Overlap {
         /// The output.
         argument: String,
@@ -204,9 +202,6 @@ pub enum Error {
     /// A word that names no device.
     #[error("`{0}` is no device; write cpu, cuda:0 or emulated")]
     UnknownDevice(String),
-    /// Something that a CPU does not have.
-    #[error("the CPU has no {0}")]
-    OnlyAccelerator(&'static str),
     /// No CUDA driver.
     #[error("no CUDA driver: looked for {} in the loader's path; a machine with an NVIDIA GPU and its driver is needed", searched.join(", "))]
     NoDriver {
@@ -223,13 +218,21 @@ pub enum Error {
         /// `CUDA_VISIBLE_DEVICES`, when set.
         visible: Option<String>,
     },
+    /// A driver older than the functions that are used.
+    #[error("the CUDA driver supports CUDA {found}, but {needed} is needed; update the driver")]
+    OldDriver {
+        /// Version the driver supports.
+        found: String,
+        /// Oldest version served.
+        needed: String,
+    },
     /// A call of the CUDA driver failed.
-    #[error("{call} failed on cuda:{ordinal}: {code}: {message}")]
+    #[error("{call} failed on {device}: {code}: {message}")]
     Driver {
         /// Function of the driver.
         call: &'static str,
-        /// GPU.
-        ordinal: u32,
+        /// GPU, or the driver as a whole.
+        device: String,
         /// Name of the code.
         code: String,
         /// The driver's sentence for it.

@@ -45,13 +45,7 @@ pub fn forward(
     let kernel = declaration.forward();
     let mut outputs = allocate_outputs(stream, kernel, inputs, counts, None)?;
     let mut views = views_mut(&mut outputs);
-    let call = Call {
-        inputs,
-        outputs: &mut views,
-        plans,
-        schedule: None,
-        workspace: None,
-    };
+    let call = Call { inputs, outputs: &mut views, plans, schedule: None, workspace: None };
     run(stream, kernel, call)?;
     Ok(Results(outputs.into_iter()))
 }
@@ -68,13 +62,7 @@ pub fn forward_into<'t>(
     outputs: &mut ViewsMut<'t>,
     workspace: &mut Workspace,
 ) -> Result<(), Error> {
-    let call = Call {
-        inputs,
-        outputs,
-        plans,
-        schedule: None,
-        workspace: Some(workspace),
-    };
+    let call = Call { inputs, outputs, plans, schedule: None, workspace: Some(workspace) };
     run(stream, declaration.forward(), call)
 }
 
@@ -100,13 +88,7 @@ pub fn backward(
     let mut outputs = allocate_outputs(stream, &kernel, &inputs, &counts, None)?;
     let mut views = views_mut(&mut outputs);
     gradients_fit(forward, &wants, arguments.inputs, &views)?;
-    let call = Call {
-        inputs: &inputs,
-        outputs: &mut views,
-        plans: plans.as_deref(),
-        schedule: None,
-        workspace: None,
-    };
+    let call = Call { inputs: &inputs, outputs: &mut views, plans: plans.as_deref(), schedule: None, workspace: None };
     run(stream, &kernel, call)?;
     Ok(Results(outputs.into_iter()))
 }
@@ -131,11 +113,8 @@ pub fn backward_into<'t>(
     let kernel = declaration.backward(&wants);
     let inputs = arguments.inputs_of(forward, &kernel);
     let plans = arguments.plans_of(forward, &kernel);
-    let mut outputs: Vec<Vec<AnyViewMut<'t>>> = gradients
-        .into_iter()
-        .flatten()
-        .map(|gradient| vec![gradient])
-        .collect();
+    let mut outputs: Vec<Vec<AnyViewMut<'t>>> =
+        gradients.into_iter().flatten().map(|gradient| vec![gradient]).collect();
     gradients_fit(forward, &wants, arguments.inputs, &outputs)?;
     let call = Call {
         inputs: &inputs,
@@ -166,10 +145,7 @@ impl<'a, 't> Arguments<'a, 't> {
             let declared = forward.inputs.iter().position(|input| input.name == name);
             let output = || {
                 let output = name.strip_prefix("d_");
-                forward
-                    .outputs
-                    .iter()
-                    .position(|declared| Some(&*declared.name) == output)
+                forward.outputs.iter().position(|declared| Some(&*declared.name) == output)
             };
             match declared {
                 Some(at) => self.inputs.get(at),
@@ -177,24 +153,16 @@ impl<'a, 't> Arguments<'a, 't> {
             }
         };
         // A name that is missing gives no tensors, which the call refuses.
-        backward
-            .inputs
-            .iter()
-            .map(|input| named(&input.name).cloned().unwrap_or_default())
-            .collect()
+        backward.inputs.iter().map(|input| named(&input.name).cloned().unwrap_or_default()).collect()
     }
 
     /// The plans of the row expressions that the backward still has.
     fn plans_of(&self, forward: &Kernel, backward: &Kernel) -> Option<Vec<&'a RowPlan>> {
         let plans = self.plans?;
-        let text =
-            |kernel: &Kernel, row: &RowExpr| (kernel.row_text(row), row.rows.text(&kernel.counts));
+        let text = |kernel: &Kernel, row: &RowExpr| (kernel.row_text(row), row.rows.text(&kernel.counts));
         let plan = |row: &RowExpr| {
             let wanted = text(backward, row);
-            let at = forward
-                .rows
-                .iter()
-                .position(|declared| text(forward, declared) == wanted)?;
+            let at = forward.rows.iter().position(|declared| text(forward, declared) == wanted)?;
             plans.get(at).copied()
         };
         // A plan that is missing is refused by the call, which counts them.
@@ -231,23 +199,15 @@ impl Results {
     /// # Panics
     /// If the kernel has no such output; the macro has counted.
     pub fn array<E: Element, const N: usize>(&mut self) -> Result<[Tensor<E>; N], Error> {
-        let tensors: Result<Vec<Tensor<E>>, Error> = self
-            .0
-            .next()
-            .into_iter()
-            .flatten()
-            .map(AnyTensor::typed)
-            .collect();
+        let tensors: Result<Vec<Tensor<E>>, Error> =
+            self.0.next().into_iter().flatten().map(AnyTensor::typed).collect();
         let array = <[Tensor<E>; N]>::try_from(tensors?);
         Ok(array.unwrap_or_else(|_| panic!("the macro counted {N} tensors in this output")))
     }
 }
 
 fn views_mut(tensors: &mut [Vec<AnyTensor>]) -> Vec<Vec<AnyViewMut<'_>>> {
-    tensors
-        .iter_mut()
-        .map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect())
-        .collect()
+    tensors.iter_mut().map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect()).collect()
 }
 
 /// The inputs wanted; `None` for no input at all.
@@ -257,25 +217,15 @@ fn wants(forward: &Kernel, wanted: &[bool]) -> Option<Wants> {
 }
 
 /// The row counts of the backward that only the declared inputs tell.
-fn counts<'k>(
-    forward: &'k Kernel,
-    backward: &Kernel,
-    inputs: &Views<'_>,
-) -> Result<Vec<(&'k str, u64)>, Error> {
+fn counts<'k>(forward: &'k Kernel, backward: &Kernel, inputs: &Views<'_>) -> Result<Vec<(&'k str, u64)>, Error> {
     let told = |kernel: &Kernel, name: &str| {
         kernel.inputs.iter().position(|input| match input.kind {
-            InputKind::Table { rows, .. } => rows
-                .count
-                .is_some_and(|count| kernel.counts[count.index()] == name),
+            InputKind::Table { rows, .. } => rows.count.is_some_and(|count| kernel.counts[count.index()] == name),
             InputKind::Rows(_) | InputKind::Index { .. } => false,
         })
     };
     let mut counts = Vec::new();
-    for name in forward
-        .counts
-        .iter()
-        .filter(|name| backward.counts.contains(name))
-    {
+    for name in forward.counts.iter().filter(|name| backward.counts.contains(name)) {
         if told(backward, name).is_some() {
             continue;
         }
@@ -303,16 +253,9 @@ fn counts<'k>(
 
 /// Whether each wanted gradient has the shape of its input, which the backward
 /// itself does not read.
-fn gradients_fit(
-    forward: &Kernel,
-    wants: &Wants,
-    inputs: &Views<'_>,
-    gradients: &ViewsMut<'_>,
-) -> Result<(), Error> {
+fn gradients_fit(forward: &Kernel, wants: &Wants, inputs: &Views<'_>, gradients: &ViewsMut<'_>) -> Result<(), Error> {
     for (input, gradient) in wants.inputs().iter().zip(gradients) {
-        let declared = inputs
-            .get(input.index())
-            .and_then(|tensors| tensors.first());
+        let declared = inputs.get(input.index()).and_then(|tensors| tensors.first());
         let gradient = gradient.first().map(AnyViewMut::as_view);
         let Some((declared, gradient)) = declared.zip(gradient) else {
             continue;

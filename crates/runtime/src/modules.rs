@@ -12,13 +12,16 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::launch::Ready;
 
+/// Each kernel's code for one Spec and schedule.
+type Specialised = Vec<(Verified, Arc<Ready>)>;
+
 /// Loaded code, by what asks for it.
 #[derive(Default)]
 pub(crate) struct Modules {
     /// Functions by the hash of their text: kernels of equal text share them.
     functions: Mutex<HashMap<[u8; 32], Vec<u64>>>,
     /// Kernels of equal Spec and schedule lie side by side; there are few.
-    kernels: Mutex<HashMap<(Spec, Option<Schedule>), Vec<(Verified, Arc<Ready>)>>>,
+    kernels: Mutex<HashMap<(Spec, Option<Schedule>), Specialised>>,
     plans: Mutex<HashMap<PlanShape, Arc<Ready>>>,
 }
 

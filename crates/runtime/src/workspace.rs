@@ -16,10 +16,7 @@ pub struct Workspace {
 impl Workspace {
     /// An empty one.
     pub fn new(stream: &Stream) -> Workspace {
-        Workspace {
-            stream: stream.clone(),
-            memory: None,
-        }
+        Workspace { stream: stream.clone(), memory: None }
     }
 
     /// Bytes it holds now.
@@ -52,9 +49,7 @@ impl Workspace {
     pub(crate) fn belongs_to(&self, stream: &Stream) -> bool {
         match (&self.stream.0, &stream.0) {
             (Lane::Cpu(_), Lane::Cpu(_)) => true,
-            (Lane::Accelerator(own), Lane::Accelerator(other)) => {
-                Arc::ptr_eq(own, other)
-            }
+            (Lane::Accelerator(own), Lane::Accelerator(other)) => Arc::ptr_eq(own, other),
             (Lane::Cpu(_), Lane::Accelerator(_)) | (Lane::Accelerator(_), Lane::Cpu(_)) => false,
         }
     }

@@ -148,7 +148,8 @@ fn a_bad_index_is_the_same_error_and_the_next_call_is_right() {
 fn tensors_elsewhere_are_refused() {
     let (cpu, emulated) = (Device::cpu().stream().unwrap(), Device::emulated(7).unwrap().stream().unwrap());
     let declared = Declaration::from_ir(ADALN).unwrap();
-    let (table, index_here, index_there) = (values(9 * 2, 2, 3).on(&cpu), index(3, 3, 1).on(&cpu), index(3, 3, 1).on(&emulated));
+    let (table, index_here, index_there) =
+        (values(9 * 2, 2, 3).on(&cpu), index(3, 3, 1).on(&cpu), index(3, 3, 1).on(&emulated));
     let inputs = [vec![table.view()], vec![index_here.view()], vec![index_there.view()]];
     let error = outputs(&cpu, declared.forward(), &inputs, None, None).unwrap_err();
     assert_eq!(error.to_string(), "modality is on emulated, but the call runs on cpu");

@@ -141,7 +141,8 @@ impl<'k> Facts<'k> {
         let output = |output: &rowloom_codegen::ir::Output| match output.kind {
             OutputKind::Rows(ty) | OutputKind::Table { ty, .. } => spec.widest(ty),
         };
-        let (inputs, outputs) = (kernel.inputs.iter().map(input).collect(), kernel.outputs.iter().map(output).collect());
+        let (inputs, outputs) =
+            (kernel.inputs.iter().map(input).collect(), kernel.outputs.iter().map(output).collect());
         (spec.inputs, spec.outputs) = (inputs, outputs);
         spec.check(kernel)?;
         Ok(Sizes { spec, positions })
@@ -161,7 +162,14 @@ impl<'k> Facts<'k> {
         self.hidden(argument, 1, view)
     }
 
-    fn table(&mut self, argument: &str, ty: FloatType, rows: Extent, chunks: u64, view: &AnyView<'_>) -> Result<(), Error> {
+    fn table(
+        &mut self,
+        argument: &str,
+        ty: FloatType,
+        rows: Extent,
+        chunks: u64,
+        view: &AnyView<'_>,
+    ) -> Result<(), Error> {
         not_empty(argument, view)?;
         self.float(argument, ty, view)?;
         self.table_rows(argument, rows, view.row_count())?;
@@ -303,7 +311,7 @@ pub(super) fn access(views: &[AnyView<'_>], hidden: u64) -> Access {
     let mut aligned = u64::from(Access::MAX_BYTES);
     for view in views {
         let size = view.element_type().bytes();
-        aligned |= view.address() | hidden * size;
+        aligned |= view.address() | (hidden * size);
         if view.row_count() > 1 {
             aligned |= view.row_stride() * size;
         }

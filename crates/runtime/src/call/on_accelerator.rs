@@ -29,7 +29,8 @@ pub(super) fn run(
     };
     let plans = plans.map_or_else(|| built.iter().collect(), <[&RowPlan]>::to_vec);
     let all = |tensors: &Vec<AnyView<'_>>| tensors.iter().map(|view| Place::of(queue, view)).collect();
-    let all_mut = |tensors: &Vec<AnyViewMut<'_>>| tensors.iter().map(|view| Place::of(queue, &view.as_view())).collect();
+    let all_mut =
+        |tensors: &Vec<AnyViewMut<'_>>| tensors.iter().map(|view| Place::of(queue, &view.as_view())).collect();
     let places = Places {
         positions,
         inputs: inputs.iter().map(all).collect::<Result<_, _>>()?,
@@ -61,9 +62,7 @@ fn index_error(
     found: IndexFault,
 ) -> Result<Error, Error> {
     let input = &kernel.inputs[found.term];
-    let InputKind::Index { bound, pad, .. } = input.kind else {
-        unreachable!("only indices are checked")
-    };
+    let InputKind::Index { bound, pad, .. } = input.kind else { unreachable!("only indices are checked") };
     let value = inputs[found.term][0].integer(stream, found.position)?;
     let term = Term { name: input.name.clone(), factor: 1, bound: spec.extent(bound), pad };
     Ok(fault(&term, found.position, value))

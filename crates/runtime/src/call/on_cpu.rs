@@ -8,7 +8,13 @@ use crate::cpu::{self, HostRows, RowsRef, Tiling};
 use crate::error::Error;
 use crate::plan::{HostPlan, RowPlan, validated_rows};
 
-pub(super) fn run(kernel: &Verified, spec: &Spec, positions: u64, call: Call<'_, '_>, tiling: &Tiling) -> Result<(), Error> {
+pub(super) fn run(
+    kernel: &Verified,
+    spec: &Spec,
+    positions: u64,
+    call: Call<'_, '_>,
+    tiling: &Tiling,
+) -> Result<(), Error> {
     let Call { inputs, outputs, plans, .. } = call;
     if let Some(plans) = plans {
         let rows = plans.iter().map(|plan| of_plan(plan)).collect();

@@ -1,7 +1,7 @@
 //! The rows of a call: its plans, or what its indices say.
 
-use rowloom_codegen::ir::{InputId, InputKind, Kernel, Op, RowId};
 use rowloom_codegen::Spec;
+use rowloom_codegen::ir::{InputId, InputKind, Kernel, Op, RowId};
 
 use crate::device::Stream;
 use crate::error::Error;

@@ -122,10 +122,8 @@ mod tests {
     }
 
     fn table<E: Stored + Into<f64>>(bits_of: impl Fn(u16) -> E) -> Vec<(f64, u16)> {
-        let mut all: Vec<(f64, u16)> = (0..0x7F80_u16)
-            .map(|bits| (bits_of(bits).into(), bits))
-            .filter(|(value, _)| value.is_finite())
-            .collect();
+        let mut all: Vec<(f64, u16)> =
+            (0..0x7F80_u16).map(|bits| (bits_of(bits).into(), bits)).filter(|(value, _)| value.is_finite()).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all
     }

@@ -15,14 +15,8 @@ pub struct Tiling {
 impl Tiling {
     /// Columns a task and a number of threads of its own.
     pub fn new(columns: u64, threads: usize) -> Tiling {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .ok();
-        Tiling {
-            columns: Some(columns.max(1)),
-            threads: pool.map(Arc::new),
-        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok();
+        Tiling { columns: Some(columns.max(1)), threads: pool.map(Arc::new) }
     }
 
     /// Runs `work` on its threads.

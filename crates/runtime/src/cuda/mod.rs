@@ -1,13 +1,27 @@
-//! The CUDA driver.
+//! GPUs, through the CUDA driver that is found at run time.
 
-use std::sync::Arc;
+mod context;
+mod device;
+mod driver;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// The engine of GPU `ordinal`; one per process.
-pub(crate) fn engine(_ordinal: u32) -> Result<Arc<Engine>, Error> {
-    Err(Error::NoDriver {
-        searched: vec!["libcuda.so.1".to_owned()],
-    })
+/// The engine of GPU `ordinal`: one per process, so that its loaded code and
+/// its tensors are known wherever the device was asked for.
+///
+/// # Errors
+/// [`Error::NoDriver`], [`Error::OldDriver`] and [`Error::NoDevice`]; what the driver reports.
+pub(crate) fn engine(ordinal: u32) -> Result<Arc<Engine>, Error> {
+    static ENGINES: Mutex<BTreeMap<u32, Arc<Engine>>> = Mutex::new(BTreeMap::new());
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(engine) = engines.get(&ordinal) {
+        return Ok(engine.clone());
+    }
+    let engine = Arc::new(Engine::new(Box::new(device::Cuda::open(ordinal)?)));
+    engines.insert(ordinal, engine.clone());
+    Ok(engine)
 }

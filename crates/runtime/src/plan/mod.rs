@@ -38,18 +38,8 @@ impl RowPlan {
     /// # Errors
     /// As [`RowPlan::build`]; the index is called `row`.
     pub fn new(stream: &Stream, row: AnyView<'_>, rows: u64) -> Result<RowPlan, Error> {
-        let terms = vec![Term {
-            name: "row".to_owned(),
-            factor: 1,
-            bound: rows,
-            pad: None,
-        }];
-        let shape = RowShape {
-            terms,
-            offset: 0,
-            rows,
-            block: Order::default().block,
-        };
+        let terms = vec![Term { name: "row".to_owned(), factor: 1, bound: rows, pad: None }];
+        let shape = RowShape { terms, offset: 0, rows, block: Order::default().block };
         RowPlan::build(stream, &shape, &[row])
     }
 
@@ -83,17 +73,11 @@ impl RowPlan {
     /// # Errors
     /// [`Error::Index`] for the smallest position at which an index is out of
     /// its own bound; typed errors for sizes, types and devices.
-    pub fn build(
-        stream: &Stream,
-        shape: &RowShape,
-        indices: &[AnyView<'_>],
-    ) -> Result<RowPlan, Error> {
+    pub fn build(stream: &Stream, shape: &RowShape, indices: &[AnyView<'_>]) -> Result<RowPlan, Error> {
         let positions = shape.check(stream, indices)?;
         match &stream.0 {
             Lane::Cpu(tiling) => on_cpu::build(stream, tiling, shape, indices, positions),
-            Lane::Accelerator(queue) => {
-                accelerated::build(stream, queue, shape, indices, positions)
-            }
+            Lane::Accelerator(queue) => accelerated::build(stream, queue, shape, indices, positions),
         }
     }
 
@@ -152,17 +136,7 @@ pub(crate) fn place(array: PlanArray) -> usize {
 
 impl fmt::Debug for RowPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RowPlan {
-            positions,
-            rows,
-            block,
-            blocks,
-            ..
-        } = self;
-        write!(
-            f,
-            "RowPlan({positions} positions, {rows} rows, {blocks} blocks of {block}, on {})",
-            self.device
-        )
+        let RowPlan { positions, rows, block, blocks, .. } = self;
+        write!(f, "RowPlan({positions} positions, {rows} rows, {blocks} blocks of {block}, on {})", self.device)
     }
 }

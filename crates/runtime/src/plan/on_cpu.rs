@@ -22,27 +22,11 @@ pub(super) fn build(
     positions: u64,
 ) -> Result<RowPlan, Error> {
     let rows = tiling.install(|| validated_rows(shape, indices, positions))?;
-    let HostPlan {
-        order,
-        segment_start,
-        block_start,
-        partial_start,
-        block_row,
-        ..
-    } = HostPlan::sort(&rows, shape.rows, shape.block);
-    let (blocks, partials) = (
-        block_start[shape.rows as usize],
-        partial_start[shape.rows as usize],
-    );
+    let HostPlan { order, segment_start, block_start, partial_start, block_row, .. } =
+        HostPlan::sort(&rows, shape.rows, shape.block);
+    let (blocks, partials) = (block_start[shape.rows as usize], partial_start[shape.rows as usize]);
     let column = |array: &[u32]| AnyTensor::from_slice(stream, array, array.len() as u64, 1);
-    let arrays = [
-        &rows,
-        &order,
-        &segment_start,
-        &block_start,
-        &partial_start,
-        &block_row,
-    ];
+    let arrays = [&rows, &order, &segment_start, &block_start, &partial_start, &block_row];
     let [a, b, c, d, e, f] = arrays.map(|array| column(array));
     Ok(RowPlan {
         device: stream.device(),
@@ -57,11 +41,7 @@ pub(super) fn build(
 
 /// The row of each position, or [`PlanArray::NO_ROW`] where an index is its pad.
 /// The shape must have passed [`RowShape::check`].
-pub(crate) fn validated_rows(
-    shape: &RowShape,
-    indices: &[AnyView<'_>],
-    positions: u64,
-) -> Result<Vec<u32>, Error> {
+pub(crate) fn validated_rows(shape: &RowShape, indices: &[AnyView<'_>], positions: u64) -> Result<Vec<u32>, Error> {
     let columns: Vec<Column<'_>> = indices.iter().map(Column::of).collect();
     let mut rows = vec![0; positions as usize];
     // Pieces go in order and the first error in that order is reported, so it is the smallest position's.
@@ -76,12 +56,7 @@ pub(crate) fn validated_rows(
     }
 }
 
-fn validate(
-    shape: &RowShape,
-    columns: &[Column<'_>],
-    first: u64,
-    rows: &mut [u32],
-) -> Result<(), Error> {
+fn validate(shape: &RowShape, columns: &[Column<'_>], first: u64, rows: &mut [u32]) -> Result<(), Error> {
     for (position, row) in (first..).zip(rows) {
         let mut sum = shape.offset;
         let mut padded = false;
@@ -94,11 +69,7 @@ fn validate(
                 _ => return Err(fault(term, position, value)),
             }
         }
-        *row = if padded {
-            PlanArray::NO_ROW
-        } else {
-            sum as u32
-        };
+        *row = if padded { PlanArray::NO_ROW } else { sum as u32 };
     }
     Ok(())
 }
@@ -107,13 +78,7 @@ fn validate(
 pub(crate) fn fault(term: &Term, position: u64, value: i64) -> Error {
     let help = (value == -1 && term.pad.is_none())
         .then_some("declare the index with `pad = -1` if -1 marks positions that have no row");
-    Error::Index {
-        argument: term.name.clone(),
-        position,
-        value,
-        bound: term.bound,
-        help,
-    }
+    Error::Index { argument: term.name.clone(), position, value, bound: term.bound, help }
 }
 
 /// An index on the CPU.
@@ -129,12 +94,7 @@ impl<'a> Column<'a> {
         let (Bytes::Host(bytes), ElementType::Int(ty)) = (view.bytes, view.layout.ty) else {
             unreachable!("RowShape::check has refused other devices and types");
         };
-        Column {
-            bytes,
-            ty,
-            offset: view.layout.offset,
-            stride: view.layout.row_stride,
-        }
+        Column { bytes, ty, offset: view.layout.offset, stride: view.layout.row_stride }
     }
 
     fn at(&self, position: u64) -> i64 {
@@ -185,12 +145,6 @@ impl HostPlan {
             partials += if blocks > 1 { blocks } else { 0 };
             partial_start.push(partials);
         }
-        HostPlan {
-            order,
-            segment_start,
-            block_start,
-            partial_start,
-            block_row,
-        }
+        HostPlan { order, segment_start, block_start, partial_start, block_row }
     }
 }

@@ -39,12 +39,8 @@ pub(crate) const MAX_POSITIONS: u64 = u32::MAX as u64;
 impl RowShape {
     /// The largest row that the bounds allow.
     pub(crate) fn largest(&self) -> u128 {
-        let reach =
-            |term: &Term| u128::from(term.factor) * u128::from(term.bound.saturating_sub(1));
-        self.terms
-            .iter()
-            .map(reach)
-            .fold(u128::from(self.offset), u128::saturating_add)
+        let reach = |term: &Term| u128::from(term.factor) * u128::from(term.bound.saturating_sub(1));
+        self.terms.iter().map(reach).fold(u128::from(self.offset), u128::saturating_add)
     }
 
     /// Whether indices of this shape are on the stream's device, of one length,
@@ -52,17 +48,9 @@ impl RowShape {
     pub(crate) fn check(&self, stream: &Stream, indices: &[AnyView<'_>]) -> Result<u64, Error> {
         if self.terms.len() != indices.len() || indices.is_empty() {
             let (expected, found) = (self.terms.len().max(1), indices.len());
-            return Err(Error::Arguments {
-                kernel: "the plan".to_owned(),
-                what: "indices",
-                expected,
-                found,
-            });
+            return Err(Error::Arguments { kernel: "the plan".to_owned(), what: "indices", expected, found });
         }
-        let zero = |argument: &str, axis| Error::Zero {
-            argument: argument.to_owned(),
-            axis,
-        };
+        let zero = |argument: &str, axis| Error::Zero { argument: argument.to_owned(), axis };
         if self.rows == 0 {
             return Err(zero("the plan", "rows"));
         }
@@ -71,10 +59,7 @@ impl RowShape {
         }
         let largest = self.largest();
         if largest >= u128::from(self.rows) || self.rows > MAX_ROWS {
-            return Err(Error::RowNumber {
-                largest,
-                rows: self.rows.min(MAX_ROWS),
-            });
+            return Err(Error::RowNumber { largest, rows: self.rows.min(MAX_ROWS) });
         }
         let first = (&self.terms[0].name, indices[0].row_count());
         for (term, index) in self.terms.iter().zip(indices) {
@@ -104,38 +89,21 @@ pub(crate) fn check_index(stream: &Stream, name: &str, index: &AnyView<'_>) -> R
     match index.element_type() {
         ElementType::Int(_) => {}
         found @ (ElementType::Float(_) | ElementType::U32) => {
-            return Err(Error::ElementType {
-                argument,
-                expected: "u8, i32 or i64".to_owned(),
-                found,
-            });
+            return Err(Error::ElementType { argument, expected: "u8, i32 or i64".to_owned(), found });
         }
     }
     if index.device() != stream.device() {
         return Err(index.wrong_device(name, stream));
     }
     if index.row_count() == 0 {
-        return Err(Error::Zero {
-            argument,
-            axis: "rows",
-        });
+        return Err(Error::Zero { argument, axis: "rows" });
     }
     if index.column_count() != 1 {
         let because = "an index is one number a position".to_owned();
-        return Err(Error::Size {
-            argument,
-            axis: "columns",
-            found: index.column_count(),
-            expected: 1,
-            because,
-        });
+        return Err(Error::Size { argument, axis: "columns", found: index.column_count(), expected: 1, because });
     }
     if index.row_count() > MAX_POSITIONS {
-        return Err(Error::TooManyPositions {
-            argument,
-            positions: index.row_count(),
-            limit: MAX_POSITIONS,
-        });
+        return Err(Error::TooManyPositions { argument, positions: index.row_count(), limit: MAX_POSITIONS });
     }
     Ok(())
 }

@@ -32,15 +32,9 @@ impl AnyTensor {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or what the device reports.
-    pub fn zeros(
-        stream: &Stream,
-        ty: ElementType,
-        rows: u64,
-        columns: u64,
-    ) -> Result<AnyTensor, Error> {
+    pub fn zeros(stream: &Stream, ty: ElementType, rows: u64, columns: u64) -> Result<AnyTensor, Error> {
         let mut tensor = AnyTensor::uninit(stream, ty, rows, columns)?;
-        if let (Memory::Device(memory), Lane::Accelerator(queue)) = (&mut tensor.memory, &stream.0)
-        {
+        if let (Memory::Device(memory), Lane::Accelerator(queue)) = (&mut tensor.memory, &stream.0) {
             memory.fill(queue, 0, 0, memory.bytes())?;
         }
         Ok(tensor)
@@ -50,37 +44,19 @@ impl AnyTensor {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or what the device reports.
-    pub fn uninit(
-        stream: &Stream,
-        ty: ElementType,
-        rows: u64,
-        columns: u64,
-    ) -> Result<AnyTensor, Error> {
-        let out_of_memory = |bytes| Error::OutOfMemory {
-            device: stream.device().name(),
-            bytes,
-        };
-        let bytes = rows
-            .checked_mul(columns)
-            .and_then(|elements| elements.checked_mul(ty.bytes()));
-        let bytes = bytes
-            .filter(|&bytes| bytes <= isize::MAX as u64 - 64)
-            .ok_or_else(|| out_of_memory(u64::MAX))?;
+    pub fn uninit(stream: &Stream, ty: ElementType, rows: u64, columns: u64) -> Result<AnyTensor, Error> {
+        let out_of_memory = |bytes| Error::OutOfMemory { device: stream.device().name(), bytes };
+        let bytes = rows.checked_mul(columns).and_then(|elements| elements.checked_mul(ty.bytes()));
+        let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as u64 - 64).ok_or_else(|| out_of_memory(u64::MAX))?;
         let memory = match &stream.0 {
             Lane::Cpu(_) => {
                 // Fresh zero pages cost nothing until they are written.
                 let lines = bytes.div_ceil(64) as usize;
-                Memory::Host(
-                    bytemuck::allocation::try_zeroed_vec(lines)
-                        .map_err(|()| out_of_memory(bytes))?,
-                )
+                Memory::Host(bytemuck::allocation::try_zeroed_vec(lines).map_err(|()| out_of_memory(bytes))?)
             }
             Lane::Accelerator(queue) => Memory::Device(DeviceMemory::allocate(queue, bytes)?),
         };
-        Ok(AnyTensor {
-            memory,
-            layout: Layout::contiguous(ty, rows, columns),
-        })
+        Ok(AnyTensor { memory, layout: Layout::contiguous(ty, rows, columns) })
     }
 
     /// A copy of `elements`, row after row.
@@ -94,16 +70,10 @@ impl AnyTensor {
         columns: u64,
     ) -> Result<AnyTensor, Error> {
         if rows.checked_mul(columns) != Some(elements.len() as u64) {
-            return Err(Error::Length {
-                found: elements.len(),
-                rows,
-                columns,
-            });
+            return Err(Error::Length { found: elements.len(), rows, columns });
         }
         let mut tensor = AnyTensor::uninit(stream, E::TYPE, rows, columns)?;
-        tensor
-            .view_mut()
-            .upload(stream, bytemuck::cast_slice(elements))?;
+        tensor.view_mut().upload(stream, bytemuck::cast_slice(elements))?;
         Ok(tensor)
     }
 
@@ -151,10 +121,7 @@ impl AnyTensor {
             Memory::Host(lines) => Bytes::Host(bytemuck::cast_slice(lines)),
             Memory::Device(memory) => Bytes::Device(memory),
         };
-        AnyView {
-            bytes,
-            layout: self.layout,
-        }
+        AnyView { bytes, layout: self.layout }
     }
 
     /// All of it, to be written.
@@ -163,10 +130,7 @@ impl AnyTensor {
             Memory::Host(lines) => BytesMut::Host(bytemuck::cast_slice_mut(lines)),
             Memory::Device(memory) => BytesMut::Device(memory),
         };
-        AnyViewMut {
-            bytes,
-            layout: self.layout,
-        }
+        AnyViewMut { bytes, layout: self.layout }
     }
 
     /// The same with its element type in front.
@@ -180,9 +144,7 @@ impl AnyTensor {
 
 impl fmt::Debug for AnyTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Layout {
-            ty, rows, columns, ..
-        } = self.layout;
+        let Layout { ty, rows, columns, .. } = self.layout;
         write!(f, "({rows}, {columns}) {ty} on {}", self.device())
     }
 }

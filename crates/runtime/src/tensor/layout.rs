@@ -19,52 +19,29 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn contiguous(ty: ElementType, rows: u64, columns: u64) -> Layout {
-        Layout {
-            ty,
-            rows,
-            columns,
-            row_stride: columns,
-            offset: 0,
-        }
+        Layout { ty, rows, columns, row_stride: columns, offset: 0 }
     }
 
     /// Rows `range` of it.
     pub(crate) fn of_rows(self, range: Range<u64>) -> Result<Layout, Error> {
         inside("rows", &range, self.rows)?;
         let offset = self.offset + range.start * self.row_stride;
-        Ok(Layout {
-            rows: range.end - range.start,
-            offset,
-            ..self
-        })
+        Ok(Layout { rows: range.end - range.start, offset, ..self })
     }
 
     /// Columns `range` of it.
     pub(crate) fn of_columns(self, range: Range<u64>) -> Result<Layout, Error> {
         inside("columns", &range, self.columns)?;
-        Ok(Layout {
-            columns: range.end - range.start,
-            offset: self.offset + range.start,
-            ..self
-        })
+        Ok(Layout { columns: range.end - range.start, offset: self.offset + range.start, ..self })
     }
 
     /// Its one row, repeated.
     pub(crate) fn expanded(self, rows: u64) -> Result<Layout, Error> {
         inside("rows", &(0..1), self.rows.min(1))?;
         if self.rows != 1 {
-            return Err(Error::Range {
-                what: "rows",
-                start: 0,
-                end: self.rows,
-                size: 1,
-            });
+            return Err(Error::Range { what: "rows", start: 0, end: self.rows, size: 1 });
         }
-        Ok(Layout {
-            rows,
-            row_stride: 0,
-            ..self
-        })
+        Ok(Layout { rows, row_stride: 0, ..self })
     }
 
     /// Another reading of the same elements, of which there are `size`.
@@ -78,26 +55,12 @@ impl Layout {
     ) -> Result<Layout, Error> {
         let [row_stride, column_stride] = strides;
         if columns > 1 && column_stride != 1 {
-            return Err(Error::ColumnStride {
-                argument: "the view".to_owned(),
-                found: column_stride,
-            });
+            return Err(Error::ColumnStride { argument: "the view".to_owned(), found: column_stride });
         }
-        let layout = Layout {
-            rows,
-            columns,
-            row_stride,
-            offset,
-            ..self
-        };
+        let layout = Layout { rows, columns, row_stride, offset, ..self };
         match layout.end() {
             Some(end) if end <= size => Ok(layout),
-            end => Err(Error::Range {
-                what: "elements",
-                start: offset,
-                end: end.unwrap_or(u64::MAX),
-                size,
-            }),
+            end => Err(Error::Range { what: "elements", start: offset, end: end.unwrap_or(u64::MAX), size }),
         }
     }
 
@@ -106,10 +69,7 @@ impl Layout {
         if self.rows == 0 || self.columns == 0 {
             return Some(self.offset);
         }
-        (self.rows - 1)
-            .checked_mul(self.row_stride)?
-            .checked_add(self.offset)?
-            .checked_add(self.columns)
+        (self.rows - 1).checked_mul(self.row_stride)?.checked_add(self.offset)?.checked_add(self.columns)
     }
 
     /// Elements in it.
@@ -139,10 +99,5 @@ fn inside(what: &'static str, range: &Range<u64>, size: u64) -> Result<(), Error
     if range.start <= range.end && range.end <= size {
         return Ok(());
     }
-    Err(Error::Range {
-        what,
-        start: range.start,
-        end: range.end,
-        size,
-    })
+    Err(Error::Range { what, start: range.start, end: range.end, size })
 }

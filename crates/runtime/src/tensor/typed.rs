@@ -30,10 +30,7 @@ pub struct ViewMut<'a, E> {
 impl<E: Element> Tensor<E> {
     pub(super) fn new(any: AnyTensor) -> Result<Tensor<E>, Error> {
         any.view().expect_type("the tensor", E::TYPE)?;
-        Ok(Tensor {
-            any,
-            element: PhantomData,
-        })
+        Ok(Tensor { any, element: PhantomData })
     }
 
     /// All bytes zero.
@@ -56,12 +53,7 @@ impl<E: Element> Tensor<E> {
     ///
     /// # Errors
     /// [`Error::Length`] when they do not fill the shape; [`Error::OutOfMemory`].
-    pub fn from_slice(
-        stream: &Stream,
-        elements: &[E],
-        rows: u64,
-        columns: u64,
-    ) -> Result<Tensor<E>, Error> {
+    pub fn from_slice(stream: &Stream, elements: &[E], rows: u64, columns: u64) -> Result<Tensor<E>, Error> {
         Tensor::new(AnyTensor::from_slice(stream, elements, rows, columns)?)
     }
 
@@ -90,18 +82,12 @@ impl<E: Element> Tensor<E> {
 
     /// All of it.
     pub fn view(&self) -> View<'_, E> {
-        View {
-            any: self.any.view(),
-            element: PhantomData,
-        }
+        View { any: self.any.view(), element: PhantomData }
     }
 
     /// All of it, to be written.
     pub fn view_mut(&mut self) -> ViewMut<'_, E> {
-        ViewMut {
-            any: self.any.view_mut(),
-            element: PhantomData,
-        }
+        ViewMut { any: self.any.view_mut(), element: PhantomData }
     }
 
     /// The same without its element type.
@@ -113,10 +99,7 @@ impl<E: Element> Tensor<E> {
 impl<'a, E: Element> View<'a, E> {
     pub(super) fn new(any: AnyView<'a>) -> Result<View<'a, E>, Error> {
         any.expect_type("the view", E::TYPE)?;
-        Ok(View {
-            any,
-            element: PhantomData,
-        })
+        Ok(View { any, element: PhantomData })
     }
 
     /// A slice of the program's own memory, on the CPU, row after row.
@@ -166,13 +149,7 @@ impl<'a, E: Element> View<'a, E> {
     /// # Errors
     /// [`Error::ColumnStride`] when columns do not follow one another;
     /// [`Error::Range`] beyond the memory.
-    pub fn strided(
-        &self,
-        rows: u64,
-        columns: u64,
-        strides: [u64; 2],
-        offset: u64,
-    ) -> Result<View<'a, E>, Error> {
+    pub fn strided(&self, rows: u64, columns: u64, strides: [u64; 2], offset: u64) -> Result<View<'a, E>, Error> {
         View::new(self.any.strided(rows, columns, strides, offset)?)
     }
 
@@ -195,15 +172,8 @@ impl<'a, E: Element> ViewMut<'a, E> {
     ///
     /// # Errors
     /// [`Error::Length`] when it does not fill the shape.
-    pub fn from_slice(
-        elements: &'a mut [E],
-        rows: u64,
-        columns: u64,
-    ) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut {
-            any: AnyViewMut::from_slice(elements, rows, columns)?,
-            element: PhantomData,
-        })
+    pub fn from_slice(elements: &'a mut [E], rows: u64, columns: u64) -> Result<ViewMut<'a, E>, Error> {
+        Ok(ViewMut { any: AnyViewMut::from_slice(elements, rows, columns)?, element: PhantomData })
     }
 
     /// Rows `range` of it.
@@ -211,10 +181,7 @@ impl<'a, E: Element> ViewMut<'a, E> {
     /// # Errors
     /// [`Error::Range`] beyond its rows.
     pub fn rows(self, range: Range<u64>) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut {
-            any: self.any.rows(range)?,
-            element: PhantomData,
-        })
+        Ok(ViewMut { any: self.any.rows(range)?, element: PhantomData })
     }
 
     /// Columns `range` of it.
@@ -222,10 +189,7 @@ impl<'a, E: Element> ViewMut<'a, E> {
     /// # Errors
     /// [`Error::Range`] beyond its columns.
     pub fn columns(self, range: Range<u64>) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut {
-            any: self.any.columns(range)?,
-            element: PhantomData,
-        })
+        Ok(ViewMut { any: self.any.columns(range)?, element: PhantomData })
     }
 
     /// The same without its element type.

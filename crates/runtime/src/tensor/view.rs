@@ -43,17 +43,9 @@ impl<'a> AnyView<'a> {
     ///
     /// # Errors
     /// [`Error::Length`] when it does not fill the shape.
-    pub fn from_slice<E: Element>(
-        elements: &'a [E],
-        rows: u64,
-        columns: u64,
-    ) -> Result<AnyView<'a>, Error> {
+    pub fn from_slice<E: Element>(elements: &'a [E], rows: u64, columns: u64) -> Result<AnyView<'a>, Error> {
         if rows.checked_mul(columns) != Some(elements.len() as u64) {
-            return Err(Error::Length {
-                found: elements.len(),
-                rows,
-                columns,
-            });
+            return Err(Error::Length { found: elements.len(), rows, columns });
         }
         Ok(AnyView {
             bytes: Bytes::Host(bytemuck::cast_slice(elements)),
@@ -91,10 +83,7 @@ impl<'a> AnyView<'a> {
     /// # Errors
     /// [`Error::Range`] beyond its rows.
     pub fn rows(&self, range: Range<u64>) -> Result<AnyView<'a>, Error> {
-        Ok(AnyView {
-            layout: self.layout.of_rows(range)?,
-            ..*self
-        })
+        Ok(AnyView { layout: self.layout.of_rows(range)?, ..*self })
     }
 
     /// Columns `range` of it: a chunk of a table.
@@ -102,10 +91,7 @@ impl<'a> AnyView<'a> {
     /// # Errors
     /// [`Error::Range`] beyond its columns.
     pub fn columns(&self, range: Range<u64>) -> Result<AnyView<'a>, Error> {
-        Ok(AnyView {
-            layout: self.layout.of_columns(range)?,
-            ..*self
-        })
+        Ok(AnyView { layout: self.layout.of_columns(range)?, ..*self })
     }
 
     /// Its one row, `rows` times, without a copy.
@@ -113,10 +99,7 @@ impl<'a> AnyView<'a> {
     /// # Errors
     /// [`Error::Range`] when it has not exactly one row.
     pub fn expanded(&self, rows: u64) -> Result<AnyView<'a>, Error> {
-        Ok(AnyView {
-            layout: self.layout.expanded(rows)?,
-            ..*self
-        })
+        Ok(AnyView { layout: self.layout.expanded(rows)?, ..*self })
     }
 
     /// Another reading of the memory beneath: `rows` × `columns` elements from
@@ -126,18 +109,9 @@ impl<'a> AnyView<'a> {
     /// # Errors
     /// [`Error::ColumnStride`] when columns do not follow one another;
     /// [`Error::Range`] beyond the memory.
-    pub fn strided(
-        &self,
-        rows: u64,
-        columns: u64,
-        strides: [u64; 2],
-        offset: u64,
-    ) -> Result<AnyView<'a>, Error> {
+    pub fn strided(&self, rows: u64, columns: u64, strides: [u64; 2], offset: u64) -> Result<AnyView<'a>, Error> {
         let size = self.bytes.len() / self.layout.ty.bytes();
-        Ok(AnyView {
-            layout: self.layout.strided(rows, columns, strides, offset, size)?,
-            ..*self
-        })
+        Ok(AnyView { layout: self.layout.strided(rows, columns, strides, offset, size)?, ..*self })
     }
 
     /// Its elements, row after row. Waits for the stream.
@@ -147,8 +121,7 @@ impl<'a> AnyView<'a> {
     /// what the device reports.
     pub fn to_vec<E: Element>(&self, stream: &Stream) -> Result<Vec<E>, Error> {
         self.expect_type("the view", E::TYPE)?;
-        let mut elements: Vec<E> =
-            bytemuck::allocation::zeroed_vec(self.layout.elements() as usize);
+        let mut elements: Vec<E> = bytemuck::allocation::zeroed_vec(self.layout.elements() as usize);
         self.download(stream, bytemuck::cast_slice_mut(&mut elements))?;
         Ok(elements)
     }
@@ -165,24 +138,15 @@ impl<'a> AnyView<'a> {
                 }
                 Ok(())
             }
-            (Bytes::Device(memory), Lane::Accelerator(queue))
-                if self.device() == stream.device() =>
-            {
+            (Bytes::Device(memory), Lane::Accelerator(queue)) if self.device() == stream.device() => {
                 let span = self.layout.span_bytes();
                 if self.layout.is_contiguous() {
                     return memory.download(queue, span.start, to);
                 }
                 let mut whole = vec![0; (span.end - span.start) as usize];
                 memory.download(queue, span.start, &mut whole)?;
-                let packed = Layout {
-                    offset: 0,
-                    ..self.layout
-                };
-                AnyView {
-                    bytes: Bytes::Host(&whole),
-                    layout: packed,
-                }
-                .download(stream, to)
+                let packed = Layout { offset: 0, ..self.layout };
+                AnyView { bytes: Bytes::Host(&whole), layout: packed }.download(stream, to)
             }
             (Bytes::Device(_), _) => Err(self.wrong_device("the view", stream)),
         }
@@ -237,20 +201,12 @@ impl<'a> AnyView<'a> {
             return Ok(());
         }
         let argument = argument.to_owned();
-        Err(Error::ElementType {
-            argument,
-            expected: expected.to_string(),
-            found: self.layout.ty,
-        })
+        Err(Error::ElementType { argument, expected: expected.to_string(), found: self.layout.ty })
     }
 
     pub(crate) fn wrong_device(&self, argument: &str, stream: &Stream) -> Error {
         let (expected, found) = (stream.device().name(), self.device().name());
-        Error::WrongDevice {
-            argument: argument.to_owned(),
-            expected,
-            found,
-        }
+        Error::WrongDevice { argument: argument.to_owned(), expected, found }
     }
 }
 
@@ -259,17 +215,9 @@ impl<'a> AnyViewMut<'a> {
     ///
     /// # Errors
     /// [`Error::Length`] when it does not fill the shape.
-    pub fn from_slice<E: Element>(
-        elements: &'a mut [E],
-        rows: u64,
-        columns: u64,
-    ) -> Result<AnyViewMut<'a>, Error> {
+    pub fn from_slice<E: Element>(elements: &'a mut [E], rows: u64, columns: u64) -> Result<AnyViewMut<'a>, Error> {
         if rows.checked_mul(columns) != Some(elements.len() as u64) {
-            return Err(Error::Length {
-                found: elements.len(),
-                rows,
-                columns,
-            });
+            return Err(Error::Length { found: elements.len(), rows, columns });
         }
         Ok(AnyViewMut {
             bytes: BytesMut::Host(bytemuck::cast_slice_mut(elements)),
@@ -283,10 +231,7 @@ impl<'a> AnyViewMut<'a> {
             BytesMut::Host(bytes) => Bytes::Host(bytes),
             BytesMut::Device(memory) => Bytes::Device(memory),
         };
-        AnyView {
-            bytes,
-            layout: self.layout,
-        }
+        AnyView { bytes, layout: self.layout }
     }
 
     /// Rows `range` of it.
@@ -294,10 +239,7 @@ impl<'a> AnyViewMut<'a> {
     /// # Errors
     /// [`Error::Range`] beyond its rows.
     pub fn rows(self, range: Range<u64>) -> Result<AnyViewMut<'a>, Error> {
-        Ok(AnyViewMut {
-            layout: self.layout.of_rows(range)?,
-            ..self
-        })
+        Ok(AnyViewMut { layout: self.layout.of_rows(range)?, ..self })
     }
 
     /// Columns `range` of it.
@@ -305,10 +247,7 @@ impl<'a> AnyViewMut<'a> {
     /// # Errors
     /// [`Error::Range`] beyond its columns.
     pub fn columns(self, range: Range<u64>) -> Result<AnyViewMut<'a>, Error> {
-        Ok(AnyViewMut {
-            layout: self.layout.of_columns(range)?,
-            ..self
-        })
+        Ok(AnyViewMut { layout: self.layout.of_columns(range)?, ..self })
     }
 
     /// Another reading of the memory beneath, as [`AnyView::strided`].
@@ -316,18 +255,9 @@ impl<'a> AnyViewMut<'a> {
     /// # Errors
     /// [`Error::ColumnStride`] when columns do not follow one another;
     /// [`Error::Range`] beyond the memory.
-    pub fn strided(
-        self,
-        rows: u64,
-        columns: u64,
-        strides: [u64; 2],
-        offset: u64,
-    ) -> Result<AnyViewMut<'a>, Error> {
+    pub fn strided(self, rows: u64, columns: u64, strides: [u64; 2], offset: u64) -> Result<AnyViewMut<'a>, Error> {
         let size = self.as_view().bytes.len() / self.layout.ty.bytes();
-        Ok(AnyViewMut {
-            layout: self.layout.strided(rows, columns, strides, offset, size)?,
-            ..self
-        })
+        Ok(AnyViewMut { layout: self.layout.strided(rows, columns, strides, offset, size)?, ..self })
     }
 
     /// Sets every byte of its elements: a NaN pattern (0xFF) that a kernel must overwrite.
@@ -368,19 +298,12 @@ impl<'a> AnyViewMut<'a> {
     pub fn copy_from(&mut self, stream: &Stream, source: AnyView<'_>) -> Result<(), Error> {
         let layout = self.layout;
         source.expect_type("the source", layout.ty)?;
-        for (axis, found, expected) in [
-            ("rows", source.layout.rows, layout.rows),
-            ("columns", source.layout.columns, layout.columns),
-        ] {
+        for (axis, found, expected) in
+            [("rows", source.layout.rows, layout.rows), ("columns", source.layout.columns, layout.columns)]
+        {
             if found != expected {
                 let because = "the target has".to_owned();
-                return Err(Error::Size {
-                    argument: "the source".to_owned(),
-                    axis,
-                    found,
-                    expected,
-                    because,
-                });
+                return Err(Error::Size { argument: "the source".to_owned(), axis, found, expected, because });
             }
         }
         match (&mut self.bytes, source.bytes, &stream.0) {
@@ -391,34 +314,19 @@ impl<'a> AnyViewMut<'a> {
                 Ok(())
             }
             (BytesMut::Device(to), Bytes::Device(from), Lane::Accelerator(queue))
-                if Arc::ptr_eq(&to.queue.engine, &queue.engine)
-                    && Arc::ptr_eq(&from.queue.engine, &queue.engine) =>
+                if Arc::ptr_eq(&to.queue.engine, &queue.engine) && Arc::ptr_eq(&from.queue.engine, &queue.engine) =>
             {
                 if layout.is_contiguous() && source.layout.is_contiguous() {
                     let (span, source) = (layout.span_bytes(), source.layout.span_bytes());
-                    return to.copy_from(
-                        queue,
-                        span.start,
-                        from,
-                        source.start,
-                        span.end - span.start,
-                    );
+                    return to.copy_from(queue, span.start, from, source.start, span.end - span.start);
                 }
                 for row in 0..layout.rows {
                     let (bytes, source) = (layout.row_bytes(row), source.layout.row_bytes(row));
-                    to.copy_from(
-                        queue,
-                        bytes.start as u64,
-                        from,
-                        source.start as u64,
-                        bytes.len() as u64,
-                    )?;
+                    to.copy_from(queue, bytes.start as u64, from, source.start as u64, bytes.len() as u64)?;
                 }
                 Ok(())
             }
-            (_, Bytes::Host(_), _) | (_, Bytes::Device(_), _) => {
-                Err(source.wrong_device("the source", stream))
-            }
+            (_, Bytes::Host(_), _) | (_, Bytes::Device(_), _) => Err(source.wrong_device("the source", stream)),
         }
     }
 

@@ -9,7 +9,9 @@ type Bad = (String, u64, i64, u64, bool);
 
 fn bad(result: Result<impl Sized, Error>) -> Bad {
     match result {
-        Err(Error::Index { argument, position, value, bound, help }) => (argument, position, value, bound, help.is_some()),
+        Err(Error::Index { argument, position, value, bound, help }) => {
+            (argument, position, value, bound, help.is_some())
+        }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("the index was accepted"),
     }

@@ -1,7 +1,7 @@
 //! Plans: their arrays, and calls that use them.
 
-use rowloom_codegen::{Accumulate, Verified};
 use rowloom_codegen::cuda::PlanArray;
+use rowloom_codegen::{Accumulate, Verified};
 use rowloom_runtime::{AnyView, Error, RowPlan, RowShape, Stream, Term};
 
 use super::kernels::*;
@@ -76,7 +76,14 @@ fn a_plan_for_something_else_is_refused() {
         RowPlan::build(&stream, &shape, &[column(&vec![0_i64; positions])]).unwrap()
     };
     let sums = all(&declared);
-    let refusal = |kernel: &Verified, inputs: &[Vec<AnyView<'_>>], plan: &RowPlan| match call(&stream, kernel, inputs, &[("R", 3)], None, Some(&[plan])) {
+    let refusal = |kernel: &Verified, inputs: &[Vec<AnyView<'_>>], plan: &RowPlan| match call(
+        &stream,
+        kernel,
+        inputs,
+        &[("R", 3)],
+        None,
+        Some(&[plan]),
+    ) {
         Err(Error::Plan { rows_of, what, found, expected }) => {
             assert_eq!(rows_of, "timestep * 3 + modality");
             Some((what, found, expected))

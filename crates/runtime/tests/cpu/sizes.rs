@@ -103,7 +103,8 @@ fn many_narrow_rows_and_tables() {
         let y = vec![1.0_f32; positions];
         let inputs = [vec![matrix(&y, 1)], vec![column(&token)]];
         let stream = cpu();
-        let outputs = call(&stream, segments(Accumulate::F32).forward(), &inputs, &[("R", 65_538)], None, None).unwrap();
+        let outputs =
+            call(&stream, segments(Accumulate::F32).forward(), &inputs, &[("R", 65_538)], None, None).unwrap();
         let found = output::<f32>(&stream, &outputs[0]).concat();
         for (row, &bits) in found.iter().enumerate() {
             let count = if row < 7 { (positions - row).div_ceil(7) } else { 0 };

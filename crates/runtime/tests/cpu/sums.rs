@@ -65,7 +65,8 @@ fn every_type_and_accumulator_equals_the_reference() {
     for accumulate in [Accumulate::F32, Accumulate::F64] {
         for (positions, timesteps, hidden) in [(1, 1, 1), (3, 3, 2), (257, 1, 7), (2000, 3, 5)] {
             let layout = Layout::random(positions, timesteps, &mut random);
-            let (f, h, b) = (Random::value, |r: &mut Random| f16::from_f32(r.value()), |r: &mut Random| bf16::from_f32(r.value()));
+            let (f, h, b) =
+                (Random::value, |r: &mut Random| f16::from_f32(r.value()), |r: &mut Random| bf16::from_f32(r.value()));
             check::<f32, f32>(&layout, hidden, accumulate, None, f, &mut random);
             check::<f16, f16>(&layout, hidden, accumulate, None, h, &mut random);
             check::<bf16, bf16>(&layout, hidden, accumulate, None, b, &mut random);
@@ -99,7 +100,8 @@ fn any_pattern_of_bits() {
 fn a_nan_stays_in_its_row() {
     let timestep: Vec<i64> = (0..90).map(|s| s % 3).collect();
     let modality: Vec<i64> = (0..90).map(|s| s / 3 % 3).collect();
-    let d_out: Vec<f32> = (0..90).flat_map(|s| if timestep[s] * 3 + modality[s] == 4 { [1.0, f32::NAN] } else { [1.0, 1.0] }).collect();
+    let d_out: Vec<f32> =
+        (0..90).flat_map(|s| if timestep[s] * 3 + modality[s] == 4 { [1.0, f32::NAN] } else { [1.0, 1.0] }).collect();
     let inputs = [vec![column(&timestep)], vec![column(&modality)], vec![matrix(&d_out, 2); 6]];
     let stream = cpu();
     let outputs = call(&stream, &all(&adaln(Accumulate::F32)), &inputs, &[("R", 9)], None, None).unwrap();

@@ -39,7 +39,12 @@ fn outputs_and_cotangents_may_be_strided() {
     let mut memory = vec![9.0_f32; 3 * 15];
     let view = AnyViewMut::from_slice(&mut memory, 3, 15).unwrap().columns(1..13).unwrap();
     let backward = all(&adaln(Accumulate::F32));
-    run(&stream, &backward, Call { inputs: &inputs, outputs: &mut [vec![view]], plans: None, schedule: None, workspace: None }).unwrap();
+    run(
+        &stream,
+        &backward,
+        Call { inputs: &inputs, outputs: &mut [vec![view]], plans: None, schedule: None, workspace: None },
+    )
+    .unwrap();
     for row in 0..3 {
         for column in 0..15 {
             let h = 2 + (column + 1) % 2;
@@ -60,7 +65,8 @@ fn an_expanded_cotangent_is_read_in_its_logical_order() {
     let token = [0_i64, 1, 0];
     let one = [1.5_f32, -2.0];
     let y = AnyView::from_slice(&one, 1, 2).unwrap().expanded(3).unwrap();
-    let outputs = call(&stream, segments(Accumulate::F32).forward(), &[vec![y], vec![column(&token)]], &[("R", 2)], None, None);
+    let outputs =
+        call(&stream, segments(Accumulate::F32).forward(), &[vec![y], vec![column(&token)]], &[("R", 2)], None, None);
     let found = output::<f32>(&stream, &outputs.unwrap()[0]).concat();
     assert_eq!(found, bits(&[3.0_f32, -4.0, 1.5, -2.0]));
 }

@@ -1,0 +1,277 @@
+//! A GPU as an accelerator.
+#![expect(unsafe_code, reason = "addresses, streams and functions are plain numbers at the accelerator's interface")]
+
+use std::ffi::{CString, c_void};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice_attribute, CUevent_flags, CUevent_wait_flags, CUmemAllocationHandleType, CUmemAllocationType,
+    CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
+};
+use rowloom_codegen::{Arch, Source};
+
+use super::context::Entered;
+use super::driver::{self, failed};
+use crate::accelerator::Accelerator;
+use crate::error::Error;
+use crate::nvrtc::Nvrtc;
+
+/// One GPU and its primary context, which other libraries of the process share.
+pub(super) struct Cuda {
+    ordinal: u32,
+    context: CUcontext,
+    product: String,
+    arch: Arch,
+    /// Memory of our own, so that no setting of a shared pool is touched. `None`
+    /// where the device has no pools: allocations then wait for the device.
+    pool: Option<CUmemoryPool>,
+}
+
+// SAFETY: a context and a pool may be used from any thread; every call makes the context current first.
+unsafe impl Send for Cuda {}
+// SAFETY: as above; the driver serialises what needs it.
+unsafe impl Sync for Cuda {}
+
+impl Cuda {
+    /// Opens GPU `ordinal`.
+    pub(super) fn open(ordinal: u32) -> Result<Cuda, Error> {
+        driver::start()?;
+        let fail = |call| move |error| failed(call, Some(ordinal), error);
+        // Without a GPU some drivers start and then say so.
+        let found = result::device::get_count().map_err(fail("cuDeviceGetCount"))?;
+        let found = u32::try_from(found).unwrap_or(0);
+        if ordinal >= found {
+            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            return Err(Error::NoDevice { ordinal, found, visible });
+        }
+        let device = result::device::get(ordinal as i32).map_err(fail("cuDeviceGet"))?;
+        let product = result::device::get_name(device).map_err(fail("cuDeviceGetName"))?;
+        let attribute = |attribute| {
+            // SAFETY: the device is one that the driver has just given.
+            unsafe { result::device::get_attribute(device, attribute) }.map_err(fail("cuDeviceGetAttribute"))
+        };
+        let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let pools = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
+        // SAFETY: the device is one that the driver has given; the context is kept as long as the process.
+        let context = unsafe { result::primary_ctx::retain(device) }.map_err(fail("cuDevicePrimaryCtxRetain"))?;
+        let _entered = Entered::new(context).map_err(fail("cuCtxSetCurrent"))?;
+        let pool = if pools == 0 { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
+        Ok(Cuda { ordinal, context, product, arch: Arch((major * 10 + minor) as u32), pool })
+    }
+
+    /// Runs calls of the driver with this context current.
+    fn with<T>(&self, call: &'static str, body: impl FnOnce() -> Result<T, DriverError>) -> Result<T, Error> {
+        let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
+        let done = body();
+        drop(entered);
+        done.map_err(|error| self.failed(call, error))
+    }
+
+    fn failed(&self, call: &'static str, error: DriverError) -> Error {
+        failed(call, Some(self.ordinal), error)
+    }
+
+    /// Memory of the pool, or of the device where there is none.
+    fn allocate_raw(&self, stream: u64, bytes: u64) -> Result<u64, DriverError> {
+        let bytes = bytes as usize;
+        // SAFETY: the stream and the pool are of this context, which is current.
+        unsafe {
+            match self.pool {
+                Some(pool) => result::mem_pool::alloc_async(pool, bytes, stream as CUstream),
+                None => result::malloc_sync(bytes),
+            }
+        }
+    }
+
+    /// Gives what the pool keeps back to the driver, once the stream's work is done.
+    fn trim(&self, stream: u64) -> Result<(), DriverError> {
+        let Some(pool) = self.pool else { return Ok(()) };
+        // SAFETY: the stream and the pool are of this context, which is current.
+        unsafe {
+            result::stream::synchronize(stream as CUstream)?;
+            result::mem_pool::trim_to(pool, 0)
+        }
+    }
+}
+
+/// A pool that keeps what is freed: an allocation of a size seen before costs no call of the system.
+fn pool(ordinal: u32) -> Result<CUmemoryPool, DriverError> {
+    let properties = CUmemPoolProps {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: ordinal as i32 },
+        win32SecurityAttributes: std::ptr::null_mut(),
+        maxSize: 0,
+        reserved: [0; 56],
+    };
+    let mut keep = u64::MAX;
+    // SAFETY: the properties are complete and the threshold is a u64, as the driver documents.
+    unsafe {
+        let pool = result::mem_pool::create(&properties)?;
+        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        result::mem_pool::set_attribute(pool, threshold, (&raw mut keep).cast())?;
+        Ok(pool)
+    }
+}
+
+impl Accelerator for Cuda {
+    fn name(&self) -> String {
+        format!("cuda:{}", self.ordinal)
+    }
+
+    fn product(&self) -> String {
+        self.product.clone()
+    }
+
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    fn open_stream(&self) -> Result<u64, Error> {
+        let kind = result::stream::StreamKind::NonBlocking;
+        self.with("cuStreamCreate", || Ok(result::stream::create(kind)? as u64))
+    }
+
+    unsafe fn close_stream(&self, stream: u64) {
+        // SAFETY: the caller owns the stream and gives it up. A failure leaves it to the process's end.
+        let _ = self.with("cuStreamDestroy", || unsafe { result::stream::destroy(stream as CUstream) });
+    }
+
+    fn allocate(&self, stream: u64, bytes: u64) -> Result<u64, Error> {
+        let out_of_memory = DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
+        let mut found = self.allocate_raw(stream, bytes);
+        if found.as_ref().err() == Some(&out_of_memory) {
+            // What was freed in other sizes may be enough.
+            self.trim(stream).map_err(|error| self.failed("cuMemPoolTrimTo", error))?;
+            found = self.allocate_raw(stream, bytes);
+        }
+        drop(entered);
+        found.map_err(|error| match error == out_of_memory {
+            true => Error::OutOfMemory { device: self.name(), bytes },
+            false => self.failed("cuMemAllocFromPoolAsync", error),
+        })
+    }
+
+    unsafe fn free(&self, stream: u64, address: u64) {
+        // SAFETY: the caller owns the memory and gives it up. A failure leaves it to the process's end.
+        let _ = self.with("cuMemFreeAsync", || unsafe {
+            match self.pool {
+                Some(_) => result::free_async(address, stream as CUstream),
+                None => result::free_sync(address),
+            }
+        });
+    }
+
+    unsafe fn upload(&self, stream: u64, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the address and the stream. Pinned bytes would be read
+        // after the call returns, so this waits.
+        self.with("cuMemcpyHtoDAsync", || unsafe {
+            result::memcpy_htod_async(address, bytes, stream as CUstream)?;
+            result::stream::synchronize(stream as CUstream)
+        })
+    }
+
+    unsafe fn download(&self, stream: u64, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the address and the stream; `bytes` is borrowed until the copy is done.
+        self.with("cuMemcpyDtoHAsync", || unsafe {
+            result::memcpy_dtoh_async(bytes, address, stream as CUstream)?;
+            result::stream::synchronize(stream as CUstream)
+        })
+    }
+
+    unsafe fn copy(&self, stream: u64, to: u64, from: u64, bytes: u64) -> Result<(), Error> {
+        // SAFETY: the caller vouches for both ranges and the stream.
+        self.with("cuMemcpyDtoDAsync", || unsafe {
+            result::memcpy_dtod_async(to, from, bytes as usize, stream as CUstream)
+        })
+    }
+
+    unsafe fn fill(&self, stream: u64, address: u64, byte: u8, bytes: u64) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the range and the stream.
+        self.with("cuMemsetD8Async", || unsafe {
+            result::memset_d8_async(address, byte, bytes as usize, stream as CUstream)
+        })
+    }
+
+    fn load(&self, source: &Source) -> Result<Vec<u64>, Error> {
+        let nvrtc = Nvrtc::find()?;
+        let mut image = nvrtc.compile(source, self.arch)?.image;
+        // The driver reads PTX up to a NUL.
+        image.push(0);
+        let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
+        // SAFETY: the image is a whole cubin or a PTX text that ends in NUL; the context is current.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(|error| {
+            let (major, minor) = nvrtc.version();
+            let driver = driver::version().map_or_else(|_| "of unknown version".to_owned(), driver::text);
+            let (code, sentence) = driver::describe(error);
+            let (nvrtc, arch, message) =
+                (format!("{major}.{minor}"), self.arch.to_string(), format!("{code}: {sentence}"));
+            Error::Load { driver, nvrtc, arch, message }
+        })?;
+        let function = |entry: &rowloom_codegen::cuda::Entry| {
+            let message = format!("{}: a name with a NUL in it", source.name);
+            let name = CString::new(&*entry.name).map_err(|_| Error::Nvrtc { call: "cuModuleGetFunction", message })?;
+            // SAFETY: the module has just been loaded and is never unloaded.
+            let function = unsafe { result::module::get_function(module, name) };
+            Ok(function.map_err(|error| self.failed("cuModuleGetFunction", error))? as u64)
+        };
+        let functions = source.entries().map(function).collect();
+        drop(entered);
+        functions
+    }
+
+    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
+        let mut params: Vec<*mut c_void> = args.iter().map(|arg| std::ptr::from_ref(arg).cast_mut().cast()).collect();
+        // SAFETY: the caller vouches for the stream, the function and what the arguments mean; the
+        // driver copies them, each 64 bits, before the call returns.
+        self.with("cuLaunchKernel", || unsafe {
+            let (grid, threads) = ((grid, 1, 1), (threads, 1, 1));
+            let (function, stream) = (function as *mut _, stream as CUstream);
+            result::launch_kernel(function, grid, threads, 0, stream, &mut params)
+        })
+    }
+
+    fn synchronize(&self, stream: u64) -> Result<(), Error> {
+        // SAFETY: streams reach this interface from their owner alone.
+        self.with("cuStreamSynchronize", || unsafe { result::stream::synchronize(stream as CUstream) })
+    }
+
+    fn wait(&self, stream: u64, other: u64) -> Result<(), Error> {
+        // SAFETY: streams reach this interface from their owners alone. An event may be destroyed
+        // before it has happened.
+        self.with("cuStreamWaitEvent", || unsafe {
+            let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            let waited = result::event::record(event, other as CUstream).and_then(|()| {
+                let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+                result::stream::wait_event(stream as CUstream, event, flags)
+            });
+            let destroyed = result::event::destroy(event);
+            waited.and(destroyed)
+        })
+    }
+
+    fn record(&self, stream: u64) -> Result<Option<u64>, Error> {
+        // SAFETY: streams reach this interface from their owner alone.
+        self.with("cuEventRecord", || unsafe {
+            let event = result::event::create(CUevent_flags::CU_EVENT_DEFAULT)?;
+            result::event::record(event, stream as CUstream)?;
+            Ok(Some(event as u64))
+        })
+    }
+
+    unsafe fn elapsed_us(&self, start: u64, end: u64) -> Result<f64, Error> {
+        // SAFETY: the caller vouches for the events, which were made with timing.
+        self.with("cuEventElapsedTime", || unsafe {
+            result::event::synchronize(start as *mut _)?;
+            result::event::synchronize(end as *mut _)?;
+            Ok(f64::from(result::event::elapsed(start as *mut _, end as *mut _)?) * 1e3)
+        })
+    }
+
+    unsafe fn release_event(&self, event: u64) {
+        // SAFETY: the caller owns the event and gives it up. A failure leaves it to the process's end.
+        let _ = self.with("cuEventDestroy", || unsafe { result::event::destroy(event as *mut _) });
+    }
+}
