@@ -53,7 +53,7 @@
 //! | `Rows<T>` | (S, H) | a row per position |
 //! | `Table<T, R>`, `Table<T, R, C>` | (R, C·H) | R rows of C chunks, read through an index |
 //! | `Index<I, BOUND>` | (S,) | a number in `0..BOUND` per position |
-//! | `Index<I, BOUND, pad = -1>` | (S,) | the same, where -1 means no row: +0.0, and nothing is summed |
+//! | `Index<I, BOUND, { pad = -1 }>` | (S,) | the same, where -1 means no row: +0.0, and nothing is summed |
 //!
 //! - `T` is a type parameter with the bound `Float`, or `f32`, `f16`, `bf16`; `I`
 //!   one with the bound `Int`, or `i32`, `i64`, `u8`; `R` a `const R: usize`. A
