@@ -3,7 +3,7 @@
 use rowloom::prelude::*;
 
 /// Their names.
-pub const NAMES: [&str; 3] = ["two_tables", "one_table_twice", "scatter_of_gathered"];
+pub const NAMES: [&str; 4] = ["two_tables", "one_table_twice", "padded", "scatter_of_gathered"];
 
 /// Several tables, row counts, types and outputs; a chunk unread, a value returned twice.
 #[kernel]
@@ -27,6 +27,16 @@ pub fn one_table_twice<T: Float, I: Int, const R: usize>(
     second: Index<I, R>,
 ) -> (Rows<T>, Rows<T>) {
     (table[first], table[second])
+}
+
+/// Positions without a row.
+#[kernel(order(block = 16))]
+pub fn padded<T: Float, I: Int, const R: usize>(
+    table: Table<T, R, 2>,
+    group: Index<I, { R / 3 }, { pad = -1 }>,
+    member: Index<I, 3>,
+) -> [Rows<T>; 2] {
+    table[group * 3 + member]
 }
 
 /// A sum of what was gathered, by another index.

@@ -178,10 +178,11 @@ fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
     } else {
         [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
     };
+    let widest = widest_columns(kernel, spec);
     let mut space = Vec::new();
     for kind in kinds {
-        for &threads in &words(kernel, "threads", &[96, 64, 128, 192]) {
-            for &columns in &words(kernel, "columns", &[8, 4, 2, 1]) {
+        for &threads in &words(kernel, "threads", &[96, 64, 128]) {
+            for &columns in &words(kernel, "columns", &[widest, (widest / 2).max(1)]) {
                 for &unroll in &words(kernel, "unroll", &[8, 4, 16]) {
                     space.push(SegmentsSchedule { kind, threads, columns, unroll });
                 }

@@ -1,6 +1,6 @@
 //! Compiles sources, many at once, and launches their entries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,8 +15,9 @@ use crate::error::Error;
 /// Sources of one translation unit: more compile no faster a piece.
 const BATCH: usize = 16;
 
-/// Functions of the sources that this process has compiled, by their hash; whatever the seed.
-static COMPILED: Mutex<Option<HashMap<[u8; 32], Vec<Function>>>> = Mutex::new(None);
+/// Functions of the sources that this process has compiled, by their body; whatever the seed.
+/// The headers differ more often.
+static COMPILED: Mutex<Option<HashMap<String, Vec<Function>>>> = Mutex::new(None);
 
 /// Runs generated bodies on the CPU, thread by thread, in an order that a seed decides.
 pub(super) struct Emulator {
@@ -42,18 +43,16 @@ impl Emulator {
     /// The functions of each source, one per entry in the order of [`Source::entries`].
     /// Compiles what this process has not compiled yet, in few runs of the compiler.
     pub(super) fn compile(&self, sources: &[&Source]) -> Result<Vec<Vec<Function>>, Error> {
-        let keys: Vec<[u8; 32]> = sources.iter().map(|source| *source.hash().as_bytes()).collect();
         // Held while compiling, so that nothing is compiled twice.
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let compiled = compiled.get_or_insert_default();
-        let mut missing: Vec<([u8; 32], &Source)> = Vec::new();
-        for (key, &source) in keys.iter().zip(sources) {
-            if !compiled.contains_key(key) && missing.iter().all(|(other, _)| other != key) {
-                missing.push((*key, source));
-            }
+        let mut seen = HashSet::new();
+        let missing = sources.iter().copied().filter(|source| !compiled.contains_key(&source.body));
+        let missing: Vec<&Source> = missing.filter(|source| seen.insert(&source.body)).collect();
+        for (source, functions) in compile_batches(&missing)? {
+            compiled.insert(source.body.clone(), functions);
         }
-        compiled.extend(compile_batches(&missing)?);
-        Ok(keys.iter().map(|key| compiled[key].clone()).collect())
+        Ok(sources.iter().map(|source| compiled[&source.body].clone()).collect())
     }
 
     /// Runs `blocks` blocks of a function to the end or to the first fault.
@@ -81,9 +80,12 @@ impl Emulator {
     }
 }
 
+/// A source and its functions.
+type Compiled<'a> = (&'a Source, Vec<Function>);
+
 /// One run of the compiler per core at a time. Not on the threads of rayon: one of them may wait
 /// for what is compiled here.
-fn compile_batches(missing: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec<Function>)>, Error> {
+fn compile_batches<'a>(missing: &[&'a Source]) -> Result<Vec<Compiled<'a>>, Error> {
     let batches = Mutex::new(missing.chunks(BATCH));
     let next = || batches.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || std::iter::from_fn(next).map(compile_batch).collect::<Result<Vec<_>, Error>>();
@@ -98,14 +100,13 @@ fn compile_batches(missing: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec
     Ok(compiled.into_iter().flatten().flatten().collect())
 }
 
-fn compile_batch(batch: &[([u8; 32], &Source)]) -> Result<Vec<([u8; 32], Vec<Function>)>, Error> {
-    let sources: Vec<&Source> = batch.iter().map(|&(_, source)| source).collect();
+fn compile_batch<'a>(sources: &[&'a Source]) -> Result<Vec<Compiled<'a>>, Error> {
     let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-    let library = Arc::new(compile(&translation_unit(&sources), &names.join(", "))?);
+    let library = Arc::new(compile(&translation_unit(sources), &names.join(", "))?);
     let mut places = 0..;
     let mut functions = |source: &Source| {
         let entries = source.entries().cloned().zip(&mut places);
         entries.map(|(entry, place)| Function { library: Arc::clone(&library), place, entry }).collect()
     };
-    Ok(batch.iter().map(|&(key, source)| (key, functions(source))).collect())
+    Ok(sources.iter().map(|&source| (source, functions(source))).collect())
 }
