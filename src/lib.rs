@@ -77,9 +77,9 @@
 pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
-    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, Int,
-    Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut, Workspace, allocate_outputs, oracle, plans,
-    registered, run, spec,
+    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, ImageFormat,
+    Int, Nvrtc, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut, Workspace,
+    allocate_outputs, oracle, plans, registered, run, spec,
 };
 
 /// Kernels as data: IR, derived backwards, schedules and the CUDA C they become.

@@ -4,12 +4,12 @@
 mod cases;
 
 use cases::problem::{Problem, download};
+use cases::sums_of::Sums;
 use cases::{direction, kernels, sums};
-use half::{bf16, f16};
 use rowloom::codegen::cuda::{self, PlanArray};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
-use rowloom::{AnyTensor, Call, Device, Element, Stream, allocate_outputs, run};
+use rowloom::{Device, Stream};
 
 /// Runs one kernel in emulation under every legal schedule, planned and, where it can be, checked.
 fn check(device: &Device, kernel: &Verified, dtype: DType, rows: u64, positions: u64, hidden: u64) -> usize {
@@ -127,35 +127,8 @@ fn plans_are_the_cpus() {
     }
 }
 
-/// One row's sum under an order, on the emulation.
-fn sum<E: Element>(elements: &[E], accumulate: Accumulate) -> E {
-    let kernel = cases::direction("row_scatter_sum", Direction::Forward, accumulate);
-    let stream = Device::emulated(3).expect("g++").stream().expect("a stream");
-    let positions = elements.len() as u64;
-    let rows = AnyTensor::from_slice(&stream, elements, positions, 1).expect("memory");
-    let row = AnyTensor::from_slice(&stream, &vec![0i64; elements.len()], positions, 1).expect("memory");
-    let inputs = [vec![rows.view()], vec![row.view()]];
-    let mut outputs = allocate_outputs(&stream, &kernel, &inputs, &[("R", 1)], None).expect("memory");
-    let mut views = vec![vec![outputs[0][0].view_mut()]];
-    let call = Call { inputs: &inputs, outputs: &mut views, plans: None, schedule: None, workspace: None };
-    run(&stream, &kernel, call).expect("runs");
-    outputs[0][0].to_vec::<E>(&stream).expect("read")[0]
-}
-
 #[test]
 fn sums_that_reveal_their_order() {
-    let mut ones = vec![1.0f32; 512];
-    ones[0] = 16_777_216.0;
-    assert_eq!(sum(&ones, Accumulate::F32), 16_777_472.0);
-    assert_eq!(sum(&ones, Accumulate::F64), 16_777_728.0);
-    let mut ones = vec![bf16::ONE; 512];
-    (ones[0], ones[511]) = (bf16::from_f32(16_777_216.0), bf16::from_f32(-16_777_216.0));
-    assert_eq!(sum(&ones, Accumulate::F32).to_f32(), 255.0);
-    assert_eq!(sum(&[-0.0f32; 3], Accumulate::F32).to_bits(), 0);
-    let nan = f32::from_bits(0xFFC1_2345);
-    assert_eq!(sum(&[1.0, nan], Accumulate::F32).to_bits(), 0x7FC0_0000);
-    let tiny = bf16::from_bits(1);
-    assert_eq!(sum(&[tiny, tiny], Accumulate::F32).to_bits(), 2);
-    let sixty = f16::from_f32(65504.0);
-    assert_eq!(sum(&[sixty, sixty, -sixty], Accumulate::F32), sixty);
+    Sums::check(&Device::cpu());
+    Sums::check(&Device::emulated(3).unwrap());
 }

@@ -1,19 +1,21 @@
 //! What the suites of every engine run: one list of kernels, Specs and schedules.
 #![allow(dead_code, reason = "each suite uses its part")]
 
+pub mod gpu;
 pub mod kernels;
 pub mod problem;
+pub mod sums_of;
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use rowloom::{AnyTensor, Error, Registered, RowPlan, RowShape, Stream};
 // Its kernels register themselves.
-use rowloom_op_adaln as _;
 use rowloom::codegen::cuda::{PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
 use rowloom::codegen::{
     Accumulate, DType, IntType, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
 };
+use rowloom_op_adaln as _;
 
 /// H of the snapshots: MiniMax-H3's.
 pub const HIDDEN: u64 = 5376;
@@ -105,7 +107,12 @@ fn of_kernel(name: &str, way: Direction, dtype: DType, rows: u64) -> Vec<Case> {
             };
             let tail = if sums { format!("{class}_{accumulate}") } else { mode.to_owned() };
             let schedule = Schedule::default_for(&kernel, &spec).expect("a default exists");
-            cases.push(Case { name: format!("{name}_{way}_{dtype}_r{rows}_{tail}"), kernel: kernel.clone(), spec, schedule });
+            cases.push(Case {
+                name: format!("{name}_{way}_{dtype}_r{rows}_{tail}"),
+                kernel: kernel.clone(),
+                spec,
+                schedule,
+            });
         }
     }
     cases

@@ -113,12 +113,18 @@ impl HostTensor {
             ElementType::Float(DType::F32) => {
                 AnyTensor::from_slice(stream, &bytemuck::pod_collect_to_vec::<u8, f32>(&self.bytes), rows, columns)
             }
-            ElementType::Float(DType::F16) => {
-                AnyTensor::from_slice(stream, &bytemuck::pod_collect_to_vec::<u8, half::f16>(&self.bytes), rows, columns)
-            }
-            ElementType::Float(DType::Bf16) => {
-                AnyTensor::from_slice(stream, &bytemuck::pod_collect_to_vec::<u8, half::bf16>(&self.bytes), rows, columns)
-            }
+            ElementType::Float(DType::F16) => AnyTensor::from_slice(
+                stream,
+                &bytemuck::pod_collect_to_vec::<u8, half::f16>(&self.bytes),
+                rows,
+                columns,
+            ),
+            ElementType::Float(DType::Bf16) => AnyTensor::from_slice(
+                stream,
+                &bytemuck::pod_collect_to_vec::<u8, half::bf16>(&self.bytes),
+                rows,
+                columns,
+            ),
             ElementType::Int(IntType::U8) => AnyTensor::from_slice(stream, &self.bytes, rows, columns),
             ElementType::Int(IntType::I32) => {
                 AnyTensor::from_slice(stream, &bytemuck::pod_collect_to_vec::<u8, i32>(&self.bytes), rows, columns)
@@ -162,12 +168,14 @@ fn values(random: &mut ChaCha8Rng, dtype: DType, rows: u64, columns: u64) -> Hos
             }
             DType::F16 => {
                 let specials = [0x8000, 0x0001, 0x7C00, 0x7D23, 0x8100];
-                let bits = if special { specials[random.random_range(0..5)] } else { half::f16::from_f32(value).to_bits() };
+                let bits =
+                    if special { specials[random.random_range(0..5)] } else { half::f16::from_f32(value).to_bits() };
                 bytes.extend(u16::to_ne_bytes(bits));
             }
             DType::Bf16 => {
                 let specials = [0x8000, 0x0001, 0x7F80, 0x7F81, 0x8040];
-                let bits = if special { specials[random.random_range(0..5)] } else { half::bf16::from_f32(value).to_bits() };
+                let bits =
+                    if special { specials[random.random_range(0..5)] } else { half::bf16::from_f32(value).to_bits() };
                 bytes.extend(u16::to_ne_bytes(bits));
             }
         }

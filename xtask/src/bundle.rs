@@ -18,7 +18,9 @@ pub(crate) fn run_bundle() -> Result<(), String> {
     for test in TESTS {
         collect(&built_test(test)?, &folder.join(test))?;
     }
-    println!("On the GPU machine: ROWLOOM_REQUIRE_GPU=1 ./gpu && ./rowloom report adaln_row_gather --device cuda:0 --out r.json");
+    println!(
+        "On the GPU machine: ROWLOOM_REQUIRE_GPU=1 ./gpu && ./rowloom report adaln_row_gather --device cuda:0 --out r.json"
+    );
     println!("{}", folder.display());
     Ok(())
 }

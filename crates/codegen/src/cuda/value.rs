@@ -142,10 +142,11 @@ impl Context<'_> {
 
     pub fn plan_name(&self, row: RowId, array: super::PlanArray) -> String {
         let base = super::plan::array_name(array);
-        match array {
-            super::PlanArray::Rows => format!("rows{}", row.0),
-            _ if self.kernel.rows.len() == 1 => base.to_owned(),
-            _ => format!("{base}{}", row.0),
+        // Positions are read through any expression at all, the rest through one alone in most kernels.
+        if array == super::PlanArray::Rows || self.kernel.rows.len() > 1 {
+            format!("{base}{}", row.0)
+        } else {
+            base.to_owned()
         }
     }
 }

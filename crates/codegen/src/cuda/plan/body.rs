@@ -155,10 +155,7 @@ pub(super) fn sort_pass(plan: &mut Plan<'_>, pass: u32, passes: u32) {
     };
     let to = target(pass);
     let from = pass.checked_sub(1).map(target);
-    let name = |param| match param {
-        Param::Scratch(_) => "other_order",
-        _ => "order",
-    };
+    let name = |param| if param == array(PlanArray::Order) { "order" } else { "other_order" };
     let from_name = from.map_or("static_cast<const rl_u32*>(nullptr)", name);
     let shift = pass * DIGIT_BITS;
     let tiles = Count::Positions { per: TILE, each: 1 };

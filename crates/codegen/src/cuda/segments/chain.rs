@@ -93,7 +93,7 @@ impl Chain<'_, '_> {
         writer.line("rl_u32 at = 0;");
         if unroll > 1 {
             writer.block(format!("for (; at + {unroll} <= count; at += {unroll})"), |writer| {
-                self.add(writer, term, unroll)
+                self.add(writer, term, unroll);
             });
         }
         writer.block("for (; at < count; ++at)", |writer| self.add(writer, term, 1));
