@@ -39,7 +39,7 @@ fn sizes_that_contradict_each_other() {
     );
     assert_eq!(
         message(matrix(&table[..60], 6), one, one),
-        "adaln_row_gather: timestep is in 0..R / 3, and R / 3 is no whole number for R = 10"
+        "adaln_row_gather: timestep is in 0..R / 3, and R / 3 is no whole number for R = 10; R must be a multiple of 3, such as 12"
     );
     let wide = AnyView::from_slice(&[0_i64; 2], 1, 2).map(|view| message(matrix(&table[..18], 6), view, one)).unwrap();
     assert_eq!(wide, "timestep has 2 columns, but must have 1: an index is one number a position");
