@@ -6,6 +6,8 @@ use rowloom_codegen::cuda::{PlanShape, Source, Target, Term, plan};
 use rowloom_codegen::ir::InputKind;
 use rowloom_codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified, Wants, generate};
 
+use rowloom_runtime::{ImageFormat, Nvrtc};
+
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output::Output;
@@ -113,8 +115,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     match args.format {
         Format::Cuda | Format::Ir => output.write(source.text(Target::Device).as_bytes()),
-        Format::Ptx => output.write(&compile(&source, args.arch, false)?),
-        Format::Cubin => output.write(&compile(&source, args.arch, true)?),
+        Format::Ptx | Format::Cubin => output.write(&compile(&source, args.arch, args.format)?),
     }
 }
 
@@ -132,7 +133,18 @@ fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape
 }
 
 /// The source as NVRTC compiles it.
-fn compile(source: &Source, arch: Arch, cubin: bool) -> Result<Vec<u8>> {
-    let _ = (source, arch, cubin);
-    Err(Error::failed("no NVRTC"))
+fn compile(source: &Source, arch: Arch, format: Format) -> Result<Vec<u8>> {
+    let nvrtc = Nvrtc::find().map_err(Error::failed)?;
+    if format == Format::Ptx {
+        return nvrtc.ptx(source, arch).map_err(Error::failed);
+    }
+    let compiled = nvrtc.compile(source, arch).map_err(Error::failed)?;
+    match compiled.format {
+        ImageFormat::Cubin => Ok(compiled.image),
+        ImageFormat::Ptx => {
+            let (major, minor) = nvrtc.version();
+            let newest = format!("NVRTC {major}.{minor} does not know {arch}");
+            Err(Error::failed(format!("{newest}; choose an older --arch, or point ROWLOOM_NVRTC at a newer one")))
+        }
+    }
 }

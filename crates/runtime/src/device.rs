@@ -74,6 +74,16 @@ impl Device {
         }
     }
 
+    /// Version of CUDA that the driver supports: `12.8`. `None` where there is no driver.
+    pub fn driver(&self) -> Option<String> {
+        match &self.0 {
+            Place::Accelerator(engine) if engine.accelerator.name().starts_with("cuda") => {
+                crate::cuda::driver_version()
+            }
+            Place::Accelerator(_) | Place::Cpu => None,
+        }
+    }
+
     /// Compiles sources that calls will need soon. In emulation many at once cost little more
     /// than one; elsewhere this does nothing.
     ///

@@ -199,6 +199,9 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Something that only a GPU can do.
+    #[error("this runs on a GPU only: take a stream of Device::cuda")]
+    OnlyGpu,
     /// A word that names no device.
     #[error("`{0}` is no device; write cpu, cuda:0 or emulated")]
     UnknownDevice(String),

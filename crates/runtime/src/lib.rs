@@ -13,6 +13,8 @@
 //! All unsafe code of rowloom is in this crate, and each piece says why it is sound.
 
 mod accelerator;
+#[doc(hidden)]
+pub mod baseline;
 mod call;
 mod cpu;
 mod cuda;

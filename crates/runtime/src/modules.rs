@@ -62,7 +62,8 @@ impl Engine {
         Ok(ready)
     }
 
-    fn ready(&self, source: Source) -> Result<Arc<Ready>, Error> {
+    /// A source, compiled and loaded.
+    pub(crate) fn ready(&self, source: Source) -> Result<Arc<Ready>, Error> {
         let hash = *source.hash().as_bytes();
         // Held while compiling, so that nothing is compiled twice.
         let mut known = lock(&self.modules.functions);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use rowloom_runtime::Device;
+use rowloom_runtime::{Device, Nvrtc};
 
 use super::schema::{Ceiling, Environment, Keyed};
 
@@ -28,20 +28,33 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         gpu: arch.map(|_| device.product()),
         capability: arch.map(|arch| [arch.0 / 10, arch.0 % 10]),
         torch: None,
-        cuda: None,
+        cuda: device.driver(),
         python: None,
         tf32: false,
         libraries: LIBRARIES.into_iter().map(|library| (library, None)).collect(),
         megatron_source_commit: None,
         mode_environment: Keyed(vec![("plain".to_owned(), Keyed(Vec::new()))]),
-        driver: None,
-        nvrtc: None,
+        driver: arch.and_then(|_| driver()),
+        nvrtc: arch.and_then(|_| nvrtc()),
         device: device.name(),
         cpu: on_cpu.then(cpu).flatten(),
         threads: on_cpu.then(rayon::current_num_threads),
         layout,
         ceilings,
     }
+}
+
+/// Version of the GPU's driver, where the system tells.
+fn driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let words = text.lines().next()?.split_whitespace();
+    words.into_iter().find(|word| word.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned)
+}
+
+/// Version of NVRTC.
+fn nvrtc() -> Option<String> {
+    let (major, minor) = Nvrtc::find().ok()?.version();
+    Some(format!("{major}.{minor}"))
 }
 
 /// The processor's name, where the system tells.

@@ -5,15 +5,15 @@
 //! planned ones write into outputs that exist.
 
 use rowloom_codegen::Verified;
-use rowloom_codegen::ir::InputKind;
-use rowloom_runtime::{AnyTensor, AnyView, Call, ElementType, RowPlan, Stream, Workspace, allocate_outputs, run};
+use rowloom_codegen::ir::{Direction, InputKind};
+use rowloom_runtime::{AnyTensor, AnyView, Device, ElementType, Stream, baseline};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
 use super::host::{Elements, with_elements};
 use super::inputs::Case;
-use super::ours::{Inputs, plans, views, views_mut};
+use super::ours::views;
 
 /// Times of one implementation at one S. `None` where there is no such call.
 #[derive(Clone, Debug, Default)]
@@ -59,14 +59,16 @@ impl Clock<'_> {
         for _ in 0..self.warm_up {
             work()?;
         }
-        let mut times = Vec::with_capacity(self.timed_runs);
+        // Nothing waits between runs, so that a GPU always has the next one queued: the
+        // host's time shows only in calls that wait themselves.
+        let mut marks = Vec::with_capacity(self.timed_runs);
         for _ in 0..self.timed_runs {
-            stream.synchronize().map_err(Error::failed)?;
             let start = stream.record().map_err(Error::failed)?;
             work()?;
-            let end = stream.record().map_err(Error::failed)?;
-            times.push(end.elapsed_us(&start).map_err(Error::failed)?);
+            marks.push((start, stream.record().map_err(Error::failed)?));
         }
+        let times = marks.iter().map(|(start, end)| end.elapsed_us(start));
+        let times = times.collect::<std::result::Result<Vec<f64>, _>>().map_err(Error::failed)?;
         self.progress.inc(1);
         Ok(median(times))
     }
@@ -82,115 +84,51 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
     times.get(middle).copied()
 }
 
-/// One direction of a kernel with its inputs where the device reads them.
-struct Direct<'a> {
-    stream: &'a Stream,
-    kernel: &'a Verified,
-    counts: Vec<(&'a str, u64)>,
-}
+/// A call as a user makes it: from raw indices, outputs are made.
+pub type Run<'r> = &'r dyn Fn(Direction, &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>>;
 
-impl Direct<'_> {
-    fn outputs(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
-        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None).map_err(Error::failed)
-    }
-
-    fn run_into(
-        &self,
-        inputs: &[Vec<AnyView<'_>>],
-        outputs: &mut [Vec<AnyTensor>],
-        plans: Option<&[&RowPlan]>,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<()> {
-        let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
-        run(self.stream, self.kernel, call).map_err(Error::failed)
-    }
-
-    /// As a user calls it: outputs are made.
-    fn run(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
-        let mut outputs = self.outputs(inputs)?;
-        self.run_into(inputs, &mut outputs, None, None)?;
-        Ok(outputs)
-    }
-}
-
-/// Times of rowloom.
-pub fn ours(
+/// Fills `latency` with the times of calls without plans, whoever makes them.
+pub fn unplanned(
     stream: &Stream,
-    kernels: (&Verified, &Verified),
     case: &Case,
-    positions: u64,
+    inputs: &[Vec<AnyView<'_>>],
+    run: Run<'_>,
     clock: &Clock<'_>,
-) -> Result<Latency> {
-    let direct = |kernel| Direct { stream, kernel, counts: case.named_counts(kernel) };
-    let (forward, backward) = (direct(kernels.0), direct(kernels.1));
-    let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden);
-    let placed = Inputs::place(stream, &batch)?;
-    let inputs = placed.views()?;
-    let mut latency = Latency {
-        fwd_us: clock.median(stream, || forward.run(&inputs).map(drop))?,
-        plan_us: clock.median(stream, || {
-            plans(stream, backward.kernel, case, &indices_first(&inputs, &backward, &forward)).map(drop)
-        })?,
-        ..Latency::default()
-    };
-    let mut outputs = forward.outputs(&inputs)?;
-    let forward_plans = plans(stream, forward.kernel, case, &inputs)?;
-    let forward_plans: Vec<&RowPlan> = forward_plans.iter().collect();
-    let mut scratch = Workspace::new(stream);
-    latency.fwd_planned_us =
-        clock.median(stream, || forward.run_into(&inputs, &mut outputs, Some(&forward_plans), Some(&mut scratch)))?;
-
+    latency: &mut Latency,
+) -> Result<()> {
+    latency.fwd_us = clock.median(stream, || run(Direction::Forward, inputs).map(drop))?;
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
+    let mut outputs = run(Direction::Forward, inputs)?;
     let ones = Ones::new(stream, &outputs)?;
     ones.fill(stream, &mut outputs)?;
-    {
-        let gradients = backward_inputs(&backward, &forward, &inputs, &outputs);
-        latency.bwd_us = clock.median(stream, || backward.run(&gradients).map(drop))?;
-        let mut sums = backward.outputs(&gradients)?;
-        let backward_plans = plans(stream, backward.kernel, case, &gradients)?;
-        let plans: Vec<&RowPlan> = backward_plans.iter().collect();
-        let mut scratch = Workspace::new(stream);
-        latency.bwd_planned_us =
-            clock.median(stream, || backward.run_into(&gradients, &mut sums, Some(&plans), Some(&mut scratch)))?;
-        let of_plans: u64 = plans.iter().map(|plan| plan.bytes()).sum();
-        latency.workspace_bytes = Some(scratch.bytes() + of_plans);
-    }
+    let gradients = backward_inputs(case, inputs, &outputs);
+    latency.bwd_us = clock.median(stream, || run(Direction::Backward, &gradients).map(drop))?;
+    drop(gradients);
     drop(outputs);
     latency.fwd_bwd_us = clock.median(stream, || {
-        let copies = clone_tables(stream, forward.kernel, &inputs)?;
-        let mut outputs = forward.run(&with_tables(forward.kernel, &inputs, &copies))?;
+        let copies = clone_tables(stream, &case.forward, inputs)?;
+        let mut outputs = run(Direction::Forward, &with_tables(&case.forward, inputs, &copies))?;
         ones.fill(stream, &mut outputs)?;
-        backward.run(&backward_inputs(&backward, &forward, &inputs, &outputs)).map(drop)
+        run(Direction::Backward, &backward_inputs(case, inputs, &outputs)).map(drop)
     })?;
-    Ok(latency)
+    Ok(())
 }
 
-/// Inputs of the backward: indices and other inputs of the forward by name, then the gradients.
-fn backward_inputs<'v>(
-    backward: &Direct<'_>,
-    forward: &Direct<'_>,
+/// Inputs of the backward: inputs of the forward by their names, and the gradients of its outputs.
+pub fn backward_inputs<'v>(
+    case: &Case,
     inputs: &[Vec<AnyView<'v>>],
     gradients: &'v [Vec<AnyTensor>],
 ) -> Vec<Vec<AnyView<'v>>> {
     let gradients = views(gradients);
     let find = |name: &str| {
-        if let Some(input) = forward.kernel.input(name) {
+        if let Some(input) = case.forward.input(name) {
             return inputs[input.index()].clone();
         }
-        let output = forward.kernel.outputs.iter().position(|output| name.strip_prefix("d_") == Some(&output.name));
+        let output = case.forward.outputs.iter().position(|output| name.strip_prefix("d_") == Some(&output.name));
         output.map_or_else(Vec::new, |output| gradients[output].clone())
     };
-    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
-}
-
-/// The backward's indices in the backward's order; nothing for its other inputs.
-fn indices_first<'v>(
-    inputs: &[Vec<AnyView<'v>>],
-    backward: &Direct<'_>,
-    forward: &Direct<'_>,
-) -> Vec<Vec<AnyView<'v>>> {
-    let find = |name: &str| forward.kernel.input(name).map_or_else(Vec::new, |input| inputs[input.index()].clone());
-    backward.kernel.inputs.iter().map(|input| find(&input.name)).collect()
+    case.backward.inputs.iter().map(|input| find(&input.name)).collect()
 }
 
 fn is_table(kind: InputKind) -> bool {
@@ -224,11 +162,20 @@ fn with_tables<'v>(
     inputs.iter().enumerate().map(pick).collect()
 }
 
-/// A row of ones on the device, from which gradients are filled.
-struct Ones(Vec<Vec<AnyTensor>>);
+/// How gradients are filled with ones.
+pub enum Ones {
+    /// By a kernel.
+    Gpu,
+    /// From a row of ones for each tensor.
+    Rows(Vec<Vec<AnyTensor>>),
+}
 
 impl Ones {
-    fn new(stream: &Stream, outputs: &[Vec<AnyTensor>]) -> Result<Ones> {
+    /// For tensors of these types and widths.
+    pub fn new(stream: &Stream, outputs: &[Vec<AnyTensor>]) -> Result<Ones> {
+        if is_gpu(&stream.device()) {
+            return Ok(Ones::Gpu);
+        }
         let row = |tensor: &AnyTensor| {
             let columns = tensor.columns();
             let ElementType::Float(dtype) = tensor.element_type() else {
@@ -238,15 +185,30 @@ impl Ones {
             with_elements!(&ones, values => AnyTensor::from_slice(stream, values, 1, columns))
         };
         let rows = outputs.iter().map(|tensors| tensors.iter().map(row).collect());
-        Ok(Ones(rows.collect::<std::result::Result<_, _>>().map_err(Error::failed)?))
+        Ok(Ones::Rows(rows.collect::<std::result::Result<_, _>>().map_err(Error::failed)?))
     }
 
-    fn fill(&self, stream: &Stream, tensors: &mut [Vec<AnyTensor>]) -> Result<()> {
-        for (ones, tensor) in self.0.iter().flatten().zip(tensors.iter_mut().flatten()) {
-            let rows = tensor.rows();
-            let source = ones.view().expanded(rows).map_err(Error::failed)?;
-            tensor.view_mut().copy_from(stream, source).map_err(Error::failed)?;
+    /// Fills them.
+    pub fn fill(&self, stream: &Stream, tensors: &mut [Vec<AnyTensor>]) -> Result<()> {
+        let tensors = tensors.iter_mut().flatten();
+        match self {
+            Ones::Gpu => {
+                for tensor in tensors {
+                    baseline::fill_ones(stream, &mut tensor.view_mut()).map_err(Error::failed)?;
+                }
+            }
+            Ones::Rows(rows) => {
+                for (ones, tensor) in rows.iter().flatten().zip(tensors) {
+                    let source = ones.view().expanded(tensor.rows()).map_err(Error::failed)?;
+                    tensor.view_mut().copy_from(stream, source).map_err(Error::failed)?;
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// Whether this is a real GPU, not one that a CPU acts out.
+pub fn is_gpu(device: &Device) -> bool {
+    device.name().starts_with("cuda")
 }

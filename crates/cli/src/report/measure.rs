@@ -11,12 +11,14 @@ use rowloom_runtime::{Declaration, Device};
 use crate::error::{Error, Result};
 
 use super::accuracy::accuracy;
+use super::framework::Framework;
 use super::implementation::Implementation;
 use super::inputs::Case;
-use super::latency::{self, Clock};
+use super::latency::{self, Clock, is_gpu};
 use super::protocol::Protocol;
 use super::schema::{AccuracyLatency, BatchInvariance, Ceiling, Keyed, Measured, Outcome, Record, Results};
-use super::{ceilings, invariance, ours, stand_in, table_gradient};
+use super::stand_in::StandIn;
+use super::{ceilings, invariance, ours, table_gradient};
 
 /// Bytes of position tensors in memory at once on a CPU, by which H is cut into slices.
 const BYTES_AT_ONCE: u64 = 320 << 20;
@@ -60,7 +62,7 @@ pub struct Everything {
 
 /// Measures everything.
 pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol: &Protocol) -> Result<Everything> {
-    let sliced = !device.name().starts_with("cuda");
+    let sliced = !is_gpu(device);
     let implementations = implementations(declaration, case, device)?;
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}").map_err(Error::failed)?);
@@ -89,7 +91,10 @@ pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol
         bar.set_message(format!("S = {positions}"));
         let accuracies = accuracy(&measurements, protocol, positions)?;
         let bytes = case.bytes_per_position_and_column() * case.hidden * positions;
-        if device.name() == "cpu" {
+        if is_gpu(device) {
+            let stream = device.stream().map_err(Error::failed)?;
+            ceilings.push((positions, ceilings::of_gpu(&stream, bytes)?));
+        } else if device.name() == "cpu" {
             ceilings.push((positions, ceilings::of_cpu(bytes)));
         }
         for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
@@ -147,10 +152,13 @@ fn implementations(
         let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
         Ok(Box::new(ours::Rowloom::new(name, source, kernels, case, device)?))
     };
-    let framework: std::result::Result<Box<dyn Implementation>, String> = if device.name() == "cpu" {
-        Ok(Box::new(stand_in::StandIn::new(case)))
+    let boxed = |implementation: Framework| Box::new(implementation) as Box<dyn Implementation>;
+    let framework = if is_gpu(device) {
+        Framework::new(case, device).map(boxed)
+    } else if device.name() == "cpu" {
+        Ok(Box::new(StandIn::new(case)) as Box<dyn Implementation>)
     } else {
-        Err(format!("the framework path is not written for {device} yet"))
+        Err(format!("the framework path runs on a CPU or a GPU, not on {device}"))
     };
     Ok(vec![Ok(ours(NAMES[0], Accumulate::F32)?), Ok(ours(NAMES[1], Accumulate::F64)?), framework])
 }

@@ -3,6 +3,7 @@
 mod accuracy;
 mod ceilings;
 mod environment;
+mod framework;
 mod host;
 mod implementation;
 mod inputs;
@@ -10,6 +11,7 @@ mod invariance;
 mod latency;
 mod measure;
 mod ours;
+mod planned;
 mod protocol;
 mod published;
 mod schema;
@@ -127,7 +129,7 @@ fn protocol(args: &Args, device: &Device) -> Protocol {
     positions.sort_unstable();
     positions.dedup();
     if positions.is_empty() {
-        let on_gpu = device.name().starts_with("cuda");
+        let on_gpu = latency::is_gpu(device);
         positions = match (args.quick, args.layout.positions()) {
             (true, _) => vec![257, 4097],
             (false, Some(video)) if on_gpu => vec![video],

@@ -76,7 +76,7 @@ impl Implementation for Rowloom {
     }
 
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
-        super::latency::ours(&self.stream, (&self.forward, &self.backward), case, positions, clock)
+        super::planned::latency(&self.stream, (&self.forward, &self.backward), case, positions, clock)
     }
 }
 
@@ -181,7 +181,8 @@ impl Loaded for Placed<'_> {
     }
 }
 
-fn read(stream: &Stream, tensor: &AnyTensor) -> Result<HostTensor> {
+/// Its elements, in the program's own memory.
+pub fn read(stream: &Stream, tensor: &AnyTensor) -> Result<HostTensor> {
     use rowloom_codegen::{DType, IntType};
     let elements = match tensor.element_type() {
         ElementType::Float(DType::F32) => tensor.to_vec(stream).map(Elements::F32),

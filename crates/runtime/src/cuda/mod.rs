@@ -25,3 +25,8 @@ pub(crate) fn engine(ordinal: u32) -> Result<Arc<Engine>, Error> {
     engines.insert(ordinal, engine.clone());
     Ok(engine)
 }
+
+/// Version of CUDA that the driver supports, once an engine is open.
+pub(crate) fn driver_version() -> Option<String> {
+    driver::version().ok().map(driver::text)
+}

@@ -112,6 +112,19 @@ impl Nvrtc {
         self.compile_with(source, arch, &[])
     }
 
+    /// The source as PTX for an architecture: text to read, not to load.
+    ///
+    /// # Errors
+    /// As [`Nvrtc::compile`].
+    pub fn ptx(&self, source: &Source, arch: Arch) -> Result<Vec<u8>, Error> {
+        let mut image = self.image(source, &format!("compute_{}", arch.0), ImageFormat::Ptx, &[])?.image;
+        // NVRTC counts the NUL that ends it.
+        if image.last() == Some(&0) {
+            image.pop();
+        }
+        Ok(image)
+    }
+
     /// The same with further options, such as `--ptxas-options=-v`, which lists
     /// registers and spills in the log.
     ///
@@ -127,6 +140,10 @@ impl Nvrtc {
                 return Err(Error::Nvrtc { call: "nvrtcGetSupportedArchs", message });
             }
         };
+        self.image(source, &target, format, further)
+    }
+
+    fn image(&self, source: &Source, target: &str, format: ImageFormat, further: &[&str]) -> Result<Compiled, Error> {
         let mut options = vec![format!("--gpu-architecture={target}")];
         options.extend(Source::OPTIONS.iter().chain(&OPTIONS).chain(further).map(ToString::to_string));
         if self.version >= CACHES_SINCE {

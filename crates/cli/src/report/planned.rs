@@ -1,0 +1,100 @@
+//! Times of rowloom: calls as a user makes them, and calls with plans that write
+//! into outputs that exist.
+
+use rowloom_codegen::ir::Direction;
+use rowloom_codegen::{Schedule, Verified, generate};
+use rowloom_runtime::{AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, run, spec};
+use serde_json::json;
+
+use crate::error::{Error, Result};
+
+use super::inputs::Case;
+use super::latency::{Clock, Latency, Ones, backward_inputs, unplanned};
+use super::ours::{Inputs, plans, views, views_mut};
+
+/// One kernel on one stream.
+struct Kernel<'a> {
+    stream: &'a Stream,
+    kernel: &'a Verified,
+    counts: Vec<(&'a str, u64)>,
+}
+
+impl Kernel<'_> {
+    fn outputs(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
+        allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None).map_err(Error::failed)
+    }
+
+    fn run_into(
+        &self,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &mut [Vec<AnyTensor>],
+        plans: Option<&[&RowPlan]>,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<()> {
+        let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
+        run(self.stream, self.kernel, call).map_err(Error::failed)
+    }
+
+    fn run(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
+        let mut outputs = self.outputs(inputs)?;
+        self.run_into(inputs, &mut outputs, None, None)?;
+        Ok(outputs)
+    }
+
+    /// The default schedule of a planned call and the hash of its source; nothing on a CPU.
+    fn source(&self, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyTensor>]) -> Result<Option<(String, String)>> {
+        let Some(arch) = self.stream.device().arch() else { return Ok(None) };
+        let spec = spec(self.kernel, inputs, &views(outputs), true, arch).map_err(Error::failed)?;
+        let Some(schedule) = Schedule::default_for(self.kernel, &spec) else { return Ok(None) };
+        let source = generate(self.kernel, &spec, &schedule).map_err(Error::failed)?;
+        Ok(Some((schedule.to_string(), source.hash().to_hex().to_string())))
+    }
+}
+
+/// Times of rowloom.
+pub fn latency(
+    stream: &Stream,
+    kernels: (&Verified, &Verified),
+    case: &Case,
+    positions: u64,
+    clock: &Clock<'_>,
+) -> Result<Latency> {
+    let kernel = |kernel| Kernel { stream, kernel, counts: case.named_counts(kernel) };
+    let (forward, backward) = (kernel(kernels.0), kernel(kernels.1));
+    let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden);
+    let placed = Inputs::place(stream, &batch)?;
+    let inputs = placed.views()?;
+    let mut latency = Latency::default();
+    let call = |direction, inputs: &[Vec<AnyView<'_>>]| match direction {
+        Direction::Forward => forward.run(inputs),
+        Direction::Backward => backward.run(inputs),
+    };
+    unplanned(stream, case, &inputs, &call, clock, &mut latency)?;
+
+    let mut outputs = forward.outputs(&inputs)?;
+    let first = forward.source(&inputs, &outputs)?;
+    let of_forward = plans(stream, forward.kernel, case, &inputs)?;
+    let of_forward: Vec<&RowPlan> = of_forward.iter().collect();
+    let mut scratch = Workspace::new(stream);
+    latency.fwd_planned_us =
+        clock.median(stream, || forward.run_into(&inputs, &mut outputs, Some(&of_forward), Some(&mut scratch)))?;
+
+    // What the forward wrote becomes the gradients: both at once need not fit into memory.
+    Ones::new(stream, &outputs)?.fill(stream, &mut outputs)?;
+    let gradients = backward_inputs(case, &inputs, &outputs);
+    latency.plan_us = clock.median(stream, || plans(stream, backward.kernel, case, &gradients).map(drop))?;
+    let of_backward = plans(stream, backward.kernel, case, &gradients)?;
+    let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
+    let mut sums = backward.outputs(&gradients)?;
+    let second = backward.source(&gradients, &sums)?;
+    let mut scratch = Workspace::new(stream);
+    latency.bwd_planned_us =
+        clock.median(stream, || backward.run_into(&gradients, &mut sums, Some(&of_backward), Some(&mut scratch)))?;
+    let of_plans: u64 = of_backward.iter().map(|plan| plan.bytes()).sum();
+    latency.workspace_bytes = Some(scratch.bytes() + of_plans);
+    if let (Some((schedule, hash)), Some((backward_schedule, backward_hash))) = (first, second) {
+        latency.schedule = json!({"forward": schedule, "backward": backward_schedule});
+        latency.source_hash = json!({"forward": hash, "backward": backward_hash});
+    }
+    Ok(latency)
+}
