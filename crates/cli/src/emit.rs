@@ -6,7 +6,7 @@ use rowloom_codegen::cuda::{PlanShape, Source, Target, Term, plan};
 use rowloom_codegen::ir::InputKind;
 use rowloom_codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified, Wants, generate};
 
-use rowloom_runtime::{ImageFormat, Nvrtc};
+use rowloom_runtime::Nvrtc;
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
@@ -135,16 +135,15 @@ fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape
 /// The source as NVRTC compiles it.
 fn compile(source: &Source, arch: Arch, format: Format) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::find().map_err(Error::failed)?;
+    if !nvrtc.architectures().map_err(Error::failed)?.contains(&arch) {
+        let (major, minor) = nvrtc.version();
+        let unknown = format!("NVRTC {major}.{minor} does not know {arch}");
+        return Err(Error::failed(format!(
+            "{unknown}; choose another --arch, or point ROWLOOM_NVRTC at another NVRTC"
+        )));
+    }
     if format == Format::Ptx {
         return nvrtc.ptx(source, arch).map_err(Error::failed);
     }
-    let compiled = nvrtc.compile(source, arch).map_err(Error::failed)?;
-    match compiled.format {
-        ImageFormat::Cubin => Ok(compiled.image),
-        ImageFormat::Ptx => {
-            let (major, minor) = nvrtc.version();
-            let newest = format!("NVRTC {major}.{minor} does not know {arch}");
-            Err(Error::failed(format!("{newest}; choose an older --arch, or point ROWLOOM_NVRTC at a newer one")))
-        }
-    }
+    Ok(nvrtc.compile(source, arch).map_err(Error::failed)?.image)
 }

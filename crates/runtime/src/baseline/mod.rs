@@ -157,7 +157,7 @@ struct Launch {
 
 impl Launch {
     fn new(entry: &'static str, dtype: DType, positions: u64, threads: u32) -> Launch {
-        Launch { entry, dtype, positions, threads, rows: 1, hidden: 1, factor: 1, unroll: 1 }
+        Launch { entry, dtype, positions, threads, rows: 1, hidden: 8, factor: 1, unroll: 1 }
     }
 
     fn memory(entry: &'static str, quads: u64, unroll: u64) -> Launch {
@@ -279,4 +279,42 @@ fn contiguous(argument: &str, view: &AnyView<'_>) -> Result<u64, Error> {
 /// Whole quads of a tensor.
 fn quads(argument: &str, view: &AnyView<'_>) -> Result<u64, Error> {
     Ok(contiguous(argument, view)? * view.element_type().bytes() / QUAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AnyTensor, Device, Nvrtc};
+    use rowloom_codegen::Arch;
+
+    #[test]
+    fn every_entry_compiles_for_every_type() {
+        let nvrtc = Nvrtc::find().unwrap_or_else(|error| panic!("{error}\n`cargo xtask nvrtc` fetches one"));
+        for (entry, dtypes) in [
+            ("select", &DType::ALL[..]),
+            ("scatter_add", &DType::ALL),
+            ("fill_ones", &DType::ALL),
+            ("add_index", &[DType::F32]),
+        ] {
+            for &dtype in dtypes {
+                for arch in [80, 90] {
+                    let launch = Launch { hidden: 5376, rows: 9, ..Launch::new(entry, dtype, 1, 256) };
+                    let compiled = nvrtc.compile(&launch.source(Count::Fixed(1), Vec::new()), Arch(arch));
+                    assert_eq!(compiled.expect(entry).log, "", "{entry}, {dtype}, sm_{arch}");
+                }
+            }
+        }
+        for (entry, unroll) in ["read", "write", "copy"].iter().flat_map(|entry| UNROLLS.map(|unroll| (*entry, unroll)))
+        {
+            let source = Launch::memory(entry, 1, unroll).source(Count::Fixed(1), Vec::new());
+            assert_eq!(nvrtc.compile(&source, Arch::SM_90).expect(entry).log, "", "{entry}, {unroll}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_is_refused() {
+        let stream = Device::cpu().stream().expect("a CPU");
+        let mut tensor = AnyTensor::zeros(&stream, ElementType::Float(DType::Bf16), 4, 4).expect("a tensor");
+        assert!(matches!(fill_ones(&stream, &mut tensor.view_mut()), Err(Error::OnlyGpu)));
+    }
 }
