@@ -1,6 +1,9 @@
 // What the host texts of the primitives stand on: one launch at a time, run on
 // cooperative fibres, one a thread of each live block. The next fibre to run is
 // drawn from a seeded generator at every barrier, atomic, fence and fresh load.
+// From time to time, and often after an atomic, one block is held back: others then
+// meet what a thread announced before the rest of its block did its part, which fair
+// draws would hardly ever show.
 //
 // A fault ends the launch at once. Fibres then in flight are dropped where they
 // stand: bodies own nothing that would have to be destroyed.
@@ -64,6 +67,8 @@ constexpr std::size_t STACK_RESERVE = 4 * 1024;
 constexpr std::size_t SHARED_GUARD = 64;
 constexpr unsigned char POISON = 0xFF;
 constexpr unsigned char GUARD = 0xA5;
+// One draw of so many, one atomic of so many, holds a block back.
+constexpr std::uint64_t HOLD_AFTER_DRAWS = 1024, HOLD_AFTER_ATOMICS = 4;
 constexpr std::uint64_t STUCK_AFTER = 20 * 1000 * 1000;
 
 struct Fibre {
@@ -100,6 +105,8 @@ static void* scheduler[5];
 static Outcome outcome;
 static std::uint64_t random_state;
 static std::uint64_t idle_switches;
+static std::uint32_t held_back;
+static std::uint64_t held_for;
 
 static std::uint64_t random_below(std::uint64_t bound) {
     random_state += 0x9E3779B97F4A7C15;
@@ -107,6 +114,12 @@ static std::uint64_t random_below(std::uint64_t bound) {
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
     return (mixed ^ (mixed >> 31)) % bound;
+}
+
+// For some draws, few or many: a whole other block may come to its end meanwhile.
+static void hold_back(std::uint32_t lane) {
+    held_back = lane;
+    held_for = std::uint64_t(16) << random_below(11);
 }
 
 // ---- switching ----------------------------------------------------------------
@@ -251,6 +264,7 @@ static inline void check_store(const void* address, std::size_t bytes, int line)
 }
 
 static inline void check_atomic(const void* address, std::size_t bytes, int line) {
+    if (random_below(HOLD_AFTER_ATOMICS) == 0) hold_back(current->lane);
     std::uint64_t begin = reinterpret_cast<std::uint64_t>(address);
     if (begin % bytes == 0 && in_shared(begin, bytes)) return;
     check(STORE_OUTSIDE, address, bytes, line);
@@ -258,17 +272,38 @@ static inline void check_atomic(const void* address, std::size_t bytes, int line
 
 // ---- the scheduler ------------------------------------------------------------
 
-// Fibres that may run, in no order.
+// Fibres that may run: those of each lane, in no order.
 struct Ready {
     std::uint32_t* slots;
-    std::uint64_t count;
+    std::uint32_t counts[MAX_LIVE];
+    std::uint32_t live;
 
-    void add(std::uint32_t slot) { slots[count++] = slot; }
+    void add(std::uint32_t slot) {
+        std::uint32_t lane = fibres[slot].lane;
+        slots[lane * launch->threads + counts[lane]++] = slot;
+    }
+
+    std::uint32_t count_but(std::uint32_t without) const {
+        std::uint32_t sum = 0;
+        for (std::uint32_t lane = 0; lane < live; ++lane) sum += lane == without ? 0 : counts[lane];
+        return sum;
+    }
+
+    bool empty() const { return count_but(live) == 0; }
 
     std::uint32_t draw() {
-        std::uint64_t at = random_below(count);
-        std::uint32_t slot = slots[at];
-        slots[at] = slots[--count];
+        if (held_for != 0) held_for -= 1;
+        else if (random_below(HOLD_AFTER_DRAWS) == 0) hold_back(random_below(live));
+        // A lane that does not exist is never drawn; nor is one held back while others can run.
+        std::uint32_t without = held_for != 0 && count_but(held_back) != 0 ? held_back : live;
+        std::uint32_t at = random_below(count_but(without)), lane = 0;
+        while (lane == without || at >= counts[lane]) {
+            if (lane != without) at -= counts[lane];
+            lane += 1;
+        }
+        std::uint32_t* own = slots + lane * launch->threads;
+        std::uint32_t slot = own[at];
+        own[at] = own[--counts[lane]];
         return slot;
     }
 };
@@ -324,7 +359,7 @@ static void schedule(std::uint32_t live, Ready& ready) {
         begun += 1;
     };
     for (std::uint32_t lane = 0; lane < live; ++lane) begin_next(lane);
-    while (ready.count != 0) {
+    while (!ready.empty()) {
         Fibre* fibre = &fibres[ready.draw()];
         run_until_it_leaves(fibre);
         Lane& lane = lanes[fibre->lane];
@@ -378,11 +413,12 @@ static void run(Entry which, Launch* what) {
     entry = which;
     random_state = what->seed;
     idle_switches = 0;
+    held_for = 0;
     std::uint32_t live = 2 + random_below(MAX_LIVE - 1);
     if (live > what->blocks) live = what->blocks;
     std::size_t count = std::size_t(live) * what->threads;
     fibres = static_cast<Fibre*>(std::calloc(count, sizeof(Fibre)));
-    Ready ready = {static_cast<std::uint32_t*>(std::malloc(count * sizeof(std::uint32_t))), 0};
+    Ready ready = {static_cast<std::uint32_t*>(std::malloc(count * sizeof(std::uint32_t))), {}, live};
     if (fibres == nullptr || ready.slots == nullptr || !reserve_stacks(count)) {
         what->fault.kind = NO_STACKS;
         what->fault.address = count * STACK_STRIDE;

@@ -116,6 +116,44 @@ RL_ENTRY(32) kernel(float* partials, rl_u32* arrived, float* total, rl_u32* last
     assert!(lasts.len() > 2, "different seeds must end with different blocks: {lasts:?}");
 }
 
+/// Every thread writes a part, one says that the block has arrived; the last block adds up.
+/// `together` is the barrier between the two.
+fn parts(together: &str) -> Source {
+    let body = "\
+RL_ENTRY(32) kernel(float* parts, rl_u32* arrived, float* totals) {
+    RL_SHARED(rl_u32, place, 1);
+    rl_u32 thread = rl_thread();
+    rl_store(parts + rl_block() * 32 + thread, static_cast<float>(rl_block()));
+    rl_fence();
+    TOGETHER
+    if (thread == 0) place[0] = rl_atomic_add(arrived, 1);
+    rl_barrier();
+    if (place[0] != rl_blocks() - 1) return;
+    rl_fence();
+    float sum = 0;
+    for (rl_u64 block = 0; block < rl_blocks(); ++block) sum += rl_load_fresh(parts + block * 32 + thread);
+    rl_store(totals + thread, sum);
+}
+";
+    source("parts", 32, 3, &body.replace("TOGETHER", together))
+}
+
+#[test]
+fn a_block_that_arrives_before_its_threads_are_done_shows_in_the_bytes() {
+    let wrong = |source: &Source| {
+        let is_wrong = |&seed: &u64| {
+            let bench = Bench::new();
+            let (parts, arrived) = (bench.tensor(&[f32::NAN; 160]), bench.tensor(&[0u32]));
+            let totals = bench.tensor(&[f32::NAN; 32]);
+            bench.run(source, seed, 5, &[parts, arrived, totals]).expect("runs");
+            bench.read::<f32>(totals, 32) != [10.0; 32]
+        };
+        (0..100).filter(is_wrong).count()
+    };
+    assert_eq!(wrong(&parts("rl_barrier();")), 0);
+    assert!(wrong(&parts("")) >= 5, "{} seeds of 100", wrong(&parts("")));
+}
+
 #[test]
 fn atomics_of_all_blocks_meet() {
     let body = "\
