@@ -22,9 +22,10 @@ enum Memory {
     Device(DeviceMemory),
 }
 
-/// A cache line: rows of tensors on the CPU begin where GPU memory would begin.
+/// Rows of tensors on the CPU begin at a whole vector, and at no more: the system hands out
+/// zero pages of itself at this alignment, but clears memory on one thread beyond it.
 #[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 struct Line([u8; 64]);
 
 impl AnyTensor {
