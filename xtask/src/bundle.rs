@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::command::{cargo, run, target};
+use crate::command::{cargo, root, run, target};
 
 /// Tests that a GPU machine runs, by name.
 const TESTS: [&str; 1] = ["gpu"];
@@ -13,7 +13,13 @@ pub(crate) fn run_bundle() -> Result<(), String> {
     let folder = target().join("bundle");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
-    run(cargo().args(["build", "--release", "--package", "rowloom-cli"]))?;
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", "rowloom-cli"]);
+    // There is no repository on the GPU machine, and a report names its commit.
+    if let Some(commit) = commit() {
+        build.env("ROWLOOM_COMMIT", commit);
+    }
+    run(&mut build)?;
     collect(&target().join("release/rowloom"), &folder.join("rowloom"))?;
     for test in TESTS {
         collect(&built_test(test)?, &folder.join(test))?;
@@ -23,6 +29,13 @@ pub(crate) fn run_bundle() -> Result<(), String> {
     );
     println!("{}", folder.display());
     Ok(())
+}
+
+/// The commit, with `-dirty` behind it when tracked files differ.
+fn commit() -> Option<String> {
+    let describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"];
+    let output = Command::new("git").arg("-C").arg(root()).args(describe).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The path of a test binary, from cargo's own messages.

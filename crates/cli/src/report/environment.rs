@@ -64,8 +64,8 @@ fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Commit of rowloom's source and whether tracked files differ from it, where
-/// the source is there and git can tell.
+/// Commit of rowloom's source and whether tracked files differed from it: as git
+/// tells where the source is there, else as the build was told.
 pub fn commit() -> (Option<String>, Option<bool>) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let git = |arguments: &[&str]| {
@@ -73,7 +73,17 @@ pub fn commit() -> (Option<String>, Option<bool>) {
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
-    let commit = git(&["rev-parse", "HEAD"]);
-    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).map(|changes| !changes.is_empty());
-    (commit, dirty)
+    match git(&["rev-parse", "HEAD"]) {
+        Some(commit) => {
+            let changes = git(&["status", "--porcelain", "--untracked-files=no"]);
+            (Some(commit), changes.map(|changes| !changes.is_empty()))
+        }
+        None => {
+            let told = option_env!("ROWLOOM_COMMIT").map(|commit| match commit.strip_suffix("-dirty") {
+                Some(commit) => (commit.to_owned(), true),
+                None => (commit.to_owned(), false),
+            });
+            told.unzip()
+        }
+    }
 }
