@@ -34,7 +34,7 @@ fn check(nvrtc: &Nvrtc, name: &str, source: &Source, arch: Arch) {
     for line in properties {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let none = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
-        assert!(line.contains(&format!(" {none}")), "{name} for {arch}: {line}");
+        assert!(line.contains(&format!(" {none}")), "{name} for {arch}: {log}");
     }
 }
 

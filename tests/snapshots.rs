@@ -12,7 +12,8 @@ fn check(name: &str, text: &str) {
 }
 
 fn reviewed(source: &Source) -> String {
-    let primitives: Vec<String> = source.primitives.iter().map(|primitive| format!("{primitive:?}")).collect();
+    let primitives = Primitive::used_by(&source.body, Target::Device);
+    let primitives: Vec<String> = primitives.iter().map(|primitive| format!("{primitive:?}")).collect();
     let steps: Vec<String> = source
         .steps
         .iter()

@@ -80,12 +80,11 @@ pub fn generate(kernel: &Verified, spec: &Spec, schedule: &Schedule) -> Result<S
         segments::write(&mut context, part);
     }
     let header = header::kernel(&context, schedule);
-    let body = context.writer.text;
+    let body = context.writer.text.trim_start().to_owned();
     let mode = if spec.planned { "planned" } else { "checked" };
     Ok(Source {
         name: format!("{}_{}_{mode}", kernel.name, kernel.direction),
         header,
-        primitives: Primitive::used_by(&body),
         body,
         steps: context.steps,
         scratch: context.scratch,

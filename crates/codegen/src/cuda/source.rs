@@ -11,8 +11,6 @@ pub struct Source {
     pub name: String,
     /// Comment naming kernel, Spec, schedule, options and entries.
     pub header: String,
-    /// Primitives that the body uses, in the order of their list.
-    pub primitives: Vec<Primitive>,
     /// The body.
     pub body: String,
     /// What to run, in order, on one stream.
@@ -194,12 +192,11 @@ impl Source {
     pub fn text(&self, target: Target) -> String {
         let mut text = self.header.clone();
         text.push('\n');
-        for primitive in &self.primitives {
+        for primitive in Primitive::used_by(&self.body, target) {
             text += primitive.text(target);
             text.push('\n');
         }
-        text += self.body.trim_start();
-        text
+        text + &self.body
     }
 
     /// Hash of the device text: what a cache and a report name it by.

@@ -36,10 +36,10 @@ impl Writer {
         self.line("}");
     }
 
-    /// An entry: one parameter a line.
-    pub fn entry(&mut self, threads: u32, name: &str, params: &[String], inside: impl FnOnce(&mut Writer)) {
+    /// An entry with its launch bounds: one parameter a line.
+    pub fn entry(&mut self, bounds: impl Display, name: &str, params: &[String], inside: impl FnOnce(&mut Writer)) {
         self.line("");
-        self.line(format!("RL_ENTRY({threads}) {name}("));
+        self.line(format!("RL_ENTRY({bounds}) {name}("));
         self.depth += 1;
         for (at, param) in params.iter().enumerate() {
             let end = if at + 1 == params.len() { ") {" } else { "," };

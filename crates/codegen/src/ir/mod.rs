@@ -9,6 +9,7 @@ mod extent;
 mod live;
 mod parse;
 mod print;
+mod words;
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! The text form, read. The grammar is the printer's, line by line; anything
 //! else is an error that names the line.
 
+use super::words::{Parse, Words};
 use super::{
     CountId, Direction, Extent, FloatId, FloatParam, FloatType, IndexType, Input, InputId, InputKind, IntId, Kernel,
     Node, NodeId, Op, Order, Output, OutputKind, RowExpr, RowId, Shape, Tiles, ValueType,
@@ -16,8 +17,6 @@ pub struct ParseError {
     /// What was expected and what was found.
     pub message: String,
 }
-
-type Parse<T> = Result<T, String>;
 
 pub(super) fn kernel(text: &str) -> Result<Kernel, ParseError> {
     let mut kernel = Kernel {
@@ -330,87 +329,4 @@ fn output(kernel: &Kernel, words: &mut Words<'_>) -> Parse<Output> {
 fn numbered(word: &str, prefix: char, expected: usize) -> Parse<()> {
     let wanted = format!("{prefix}{expected}");
     if word == wanted { Ok(()) } else { Err(format!("expected `{wanted}`, found `{word}`")) }
-}
-
-/// The words of one line: names and numbers (with their sign), and single signs.
-struct Words<'a> {
-    words: std::iter::Peekable<std::vec::IntoIter<&'a str>>,
-}
-
-impl<'a> Words<'a> {
-    fn of(line: &'a str) -> Parse<Words<'a>> {
-        let mut words = Vec::new();
-        let mut rest = line.trim();
-        while let Some(first) = rest.chars().next() {
-            let length = if first == '-' || first.is_alphanumeric() || first == '_' {
-                let tail = &rest[first.len_utf8()..];
-                first.len_utf8() + tail.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(tail.len())
-            } else if "<>[](){},;:=+*/".contains(first) {
-                1
-            } else {
-                return Err(format!("`{first}` has no meaning here"));
-            };
-            words.push(&rest[..length]);
-            rest = rest[length..].trim_start();
-        }
-        Ok(Words { words: words.into_iter().peekable() })
-    }
-
-    fn peek(&mut self) -> Option<&'a str> {
-        self.words.peek().copied()
-    }
-
-    fn word(&mut self) -> Parse<&'a str> {
-        self.words.next().ok_or_else(|| "the line ends too early".to_owned())
-    }
-
-    fn name(&mut self) -> Parse<String> {
-        let word = self.word()?;
-        let starts = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        if starts { Ok(word.to_owned()) } else { Err(format!("expected a name, found `{word}`")) }
-    }
-
-    fn expect(&mut self, sign: &str) -> Parse<()> {
-        let word = self.word()?;
-        if word == sign { Ok(()) } else { Err(format!("expected `{sign}`, found `{word}`")) }
-    }
-
-    fn take(&mut self, sign: &str) -> bool {
-        self.words.next_if(|word| *word == sign).is_some()
-    }
-
-    fn number<N: std::str::FromStr>(&mut self) -> Parse<N> {
-        let word = self.word()?;
-        word.parse().map_err(|_| format!("expected a number, found `{word}`"))
-    }
-
-    fn subscript(&mut self) -> Parse<u32> {
-        self.expect("[")?;
-        let number = self.number()?;
-        self.expect("]")?;
-        Ok(number)
-    }
-
-    fn id(&mut self, prefix: char) -> Parse<u32> {
-        let word = self.word()?;
-        let number = word.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
-        number.ok_or_else(|| format!("expected {prefix} and a number, found `{word}`"))
-    }
-
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Words<'a>) -> Parse<T>) -> Parse<Vec<T>> {
-        self.expect("[")?;
-        let mut list = vec![one(self)?];
-        while self.take(",") {
-            list.push(one(self)?);
-        }
-        self.expect("]")?;
-        Ok(list)
-    }
-
-    fn end(&mut self) -> Parse<()> {
-        match self.words.next() {
-            None => Ok(()),
-            Some(word) => Err(format!("`{word}` is too much")),
-        }
-    }
 }

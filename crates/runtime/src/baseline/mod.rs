@@ -179,7 +179,6 @@ impl Launch {
         Source {
             name: format!("baseline_{entry}"),
             header,
-            primitives: Vec::new(),
             body: KERNELS.to_owned(),
             steps: vec![Step::Launch(Entry { name: entry.to_owned(), threads, grid, params })],
             scratch: Vec::new(),

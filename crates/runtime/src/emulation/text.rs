@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use rowloom_codegen::cuda::{Source, Target};
+use rowloom_codegen::cuda::{Primitive, Source, Target};
 
 /// The functions that host texts of primitives stand on, and the scheduler.
 const HOST: &str = include_str!("host.hpp");
@@ -14,7 +14,8 @@ const HOST: &str = include_str!("host.hpp");
 /// Every body has a namespace of its own, and keeps the line numbers of its device text.
 pub(super) fn translation_unit(sources: &[&Source]) -> String {
     let mut text = HOST.to_owned();
-    let primitives: BTreeSet<_> = sources.iter().flat_map(|source| &source.primitives).collect();
+    let primitives: BTreeSet<_> =
+        sources.iter().flat_map(|source| Primitive::used_by(&source.body, Target::Host)).collect();
     for primitive in primitives {
         text += primitive.text(Target::Host);
     }

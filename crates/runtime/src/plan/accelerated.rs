@@ -48,9 +48,10 @@ pub(super) fn build(
         Ok(view.to_vec::<u32>(stream)?[0].into())
     };
     let (blocks, partials) = (last(PlanArray::BlockStart)?, last(PlanArray::PartialStart)?);
+    let rowless = positions - last(PlanArray::SegmentStart)?;
     arrays[place(PlanArray::BlockRow)].truncate(blocks);
     let device = stream.device();
-    Ok(RowPlan { device, positions, rows: shape.rows, block: shape.block, arrays, blocks, partials })
+    Ok(RowPlan { device, positions, rows: shape.rows, block: shape.block, arrays, blocks, partials, rowless })
 }
 
 /// The shape as the generator wants it: no names, but element types.

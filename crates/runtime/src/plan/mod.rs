@@ -30,6 +30,7 @@ pub struct RowPlan {
     arrays: [AnyTensor; PlanArray::ALL.len()],
     blocks: u64,
     partials: u64,
+    rowless: u64,
 }
 
 impl RowPlan {
@@ -109,6 +110,11 @@ impl RowPlan {
     /// Blocks that belong to rows of several.
     pub fn partials(&self) -> u64 {
         self.partials
+    }
+
+    /// Positions without a row.
+    pub fn rowless(&self) -> u64 {
+        self.rowless
     }
 
     /// One of its arrays: one column of u32.

@@ -36,6 +36,7 @@ pub(super) fn build(
         arrays: [a?, b?, c?, d?, e?, f?],
         blocks: blocks.into(),
         partials: partials.into(),
+        rowless: positions - u64::from(segment_start[shape.rows as usize]),
     })
 }
 

@@ -86,11 +86,10 @@ pub fn plan(shape: &PlanShape) -> Source {
     body::segments(&mut plan);
     body::blocks(&mut plan);
     body::block_rows(&mut plan);
-    let body = plan.writer.text;
+    let body = plan.writer.text.trim_start().to_owned();
     Source {
         name: "plan".to_owned(),
         header: header::comment(describe(shape), &plan.entries),
-        primitives: super::Primitive::used_by(&body),
         body,
         steps: plan.steps,
         scratch,

@@ -2,11 +2,10 @@
 //!
 //! Host functions take the line of the call, so that a fault names it.
 
-use super::{Definition, Primitive};
+use super::Definition;
 
 pub(super) static SHARED: Definition = Definition {
-    words: &["RL_SHARED"],
-    needs: &[],
+    words: &["RL_SHARED"], 
     device: "#define RL_SHARED(type, name, count) __shared__ type name[count]\n",
     // The address of a variable that the declaration has for itself says which array is meant.
     host: "\
@@ -18,42 +17,36 @@ pub(super) static SHARED: Definition = Definition {
 
 pub(super) static THREAD: Definition = Definition {
     words: &["rl_thread"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE rl_u32 rl_thread() { return threadIdx.x; }\n",
     host: "RL_INLINE rl_u32 rl_thread() { return rl_host::thread(); }\n",
 };
 
 pub(super) static BLOCK: Definition = Definition {
     words: &["rl_block"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE rl_u64 rl_block() { return blockIdx.x; }\n",
     host: "RL_INLINE rl_u64 rl_block() { return rl_host::block(); }\n",
 };
 
 pub(super) static BLOCKS: Definition = Definition {
     words: &["rl_blocks"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE rl_u64 rl_blocks() { return gridDim.x; }\n",
     host: "RL_INLINE rl_u64 rl_blocks() { return rl_host::blocks(); }\n",
 };
 
 pub(super) static BARRIER: Definition = Definition {
     words: &["rl_barrier"],
-    needs: &[Primitive::Inline],
     device: "RL_INLINE void rl_barrier() { __syncthreads(); }\n",
     host: "RL_INLINE void rl_barrier(int line = __builtin_LINE()) { rl_host::barrier(line); }\n",
 };
 
 pub(super) static FENCE: Definition = Definition {
     words: &["rl_fence"],
-    needs: &[Primitive::Inline],
     device: "RL_INLINE void rl_fence() { __threadfence(); }\n",
     host: "RL_INLINE void rl_fence() { rl_host::pause(); }\n",
 };
 
 pub(super) static ATOMIC_MIN: Definition = Definition {
     words: &["rl_atomic_min"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE void rl_atomic_min(rl_u64* address, rl_u64 value) { atomicMin(address, value); }\n",
     host: "\
 RL_INLINE void rl_atomic_min(rl_u64* address, rl_u64 value, int line = __builtin_LINE()) {
@@ -66,7 +59,6 @@ RL_INLINE void rl_atomic_min(rl_u64* address, rl_u64 value, int line = __builtin
 
 pub(super) static ATOMIC_ADD: Definition = Definition {
     words: &["rl_atomic_add"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE rl_u32 rl_atomic_add(rl_u32* address, rl_u32 value) { return atomicAdd(address, value); }\n",
     host: "\
 RL_INLINE rl_u32 rl_atomic_add(rl_u32* address, rl_u32 value, int line = __builtin_LINE()) {

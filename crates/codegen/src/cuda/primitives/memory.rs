@@ -3,12 +3,11 @@
 //! Generic addresses of global memory are global addresses, so the device
 //! texts hand them to PTX as they are.
 
-use super::{Definition, Primitive};
+use super::Definition;
 
 /// On the host a copy needs no registers.
 pub(super) static REGISTERS: Definition = Definition {
-    words: &["rl_bits_of"],
-    needs: &[Primitive::Integers],
+    words: &["rl_registers"],
     device: "\
 template <int BYTES> struct rl_bits_of;
 template <> struct rl_bits_of<1> { rl_u32 low; };
@@ -26,8 +25,7 @@ template <typename V> union rl_registers {
 
 /// Read-only path; wide loads are streams, which leave the first-level cache to the rest.
 pub(super) static LOAD: Definition = Definition {
-    words: &["rl_load"],
-    needs: &[Primitive::Inline, Primitive::Registers],
+    words: &["rl_load"], 
     device: "\
 template <typename V> RL_INLINE V rl_load(const void* address) {
     rl_registers<V> at;
@@ -56,8 +54,7 @@ template <typename V> RL_INLINE V rl_load(const void* address, int line = __buil
 };
 
 pub(super) static LOAD_FRESH: Definition = Definition {
-    words: &["rl_load_fresh"],
-    needs: &[Primitive::Inline, Primitive::Registers],
+    words: &["rl_load_fresh"], 
     device: "\
 template <typename T> RL_INLINE T rl_load_fresh(const T* address) {
     rl_registers<T> at;
@@ -94,8 +91,7 @@ template <typename V> RL_INLINE void rl_store(void* address, V value, int line =
 ";
 
 pub(super) static STORE: Definition = Definition {
-    words: &["rl_store"],
-    needs: &[Primitive::Inline, Primitive::Registers],
+    words: &["rl_store"], 
     device: "\
 template <typename V> RL_INLINE void rl_store(void* address, V value) {
     rl_registers<V> at;
@@ -117,8 +113,7 @@ template <typename V> RL_INLINE void rl_store(void* address, V value) {
 };
 
 pub(super) static STORE_STREAMING: Definition = Definition {
-    words: &["rl_store_streaming"],
-    needs: &[Primitive::Inline, Primitive::Registers],
+    words: &["rl_store_streaming"], 
     device: "\
 template <typename V> RL_INLINE void rl_store_streaming(void* address, V value) {
     rl_registers<V> at;

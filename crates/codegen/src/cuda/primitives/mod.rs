@@ -16,6 +16,8 @@ mod language;
 mod memory;
 mod numbers;
 
+use std::collections::HashSet;
+
 use super::Target;
 
 /// One primitive. The order is that of the text: what is needed stands before what needs it.
@@ -29,7 +31,8 @@ pub enum Primitive {
     F16,
     /// `rl_vector<T, N> { T lane[N]; }`, aligned to its size, at most 16 bytes.
     Vector,
-    /// `RL_ENTRY(threads) name(parameters) { … }`: an entry run by blocks of `threads`.
+    /// `RL_ENTRY(threads) name(parameters) { … }`: an entry run by blocks of `threads`. A second
+    /// argument is how many blocks must fit a multiprocessor: 1 leaves the compiler all registers.
     Entry,
     /// `RL_INLINE type name(parameters) { … }`: a function of the body.
     Inline,
@@ -92,8 +95,6 @@ pub enum Primitive {
 struct Definition {
     /// A body calls for the primitive when all of these occur in it as words.
     words: &'static [&'static str],
-    /// What its texts use.
-    needs: &'static [Primitive],
     /// For NVRTC.
     device: &'static str,
     /// For g++.
@@ -180,25 +181,24 @@ impl Primitive {
         }
     }
 
-    /// What a body needs, and what that needs in turn, in the order of the list.
-    pub fn used_by(body: &str) -> Vec<Primitive> {
-        let words: std::collections::HashSet<&str> =
-            body.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
-        let mut used = [false; Primitive::ALL.len()];
-        // Backwards: whatever a primitive needs stands before it.
+    /// What a body calls for, and what the texts of that call for in turn, in the order of the list.
+    pub fn used_by(body: &str, target: Target) -> Vec<Primitive> {
+        let mut named: HashSet<&str> = words(body).collect();
+        // Backwards: whatever a primitive is built on stands before it.
+        let mut used: Vec<Primitive> = Vec::new();
         for primitive in Primitive::ALL.into_iter().rev() {
-            let definition = primitive.definition();
-            if definition.words.iter().all(|word| words.contains(word)) {
-                used[primitive as usize] = true;
-            }
-            if used[primitive as usize] {
-                for &need in definition.needs {
-                    used[need as usize] = true;
-                }
+            if primitive.definition().words.iter().all(|word| named.contains(word)) {
+                named.extend(words(primitive.text(target)));
+                used.push(primitive);
             }
         }
-        Primitive::ALL.into_iter().filter(|&primitive| used[primitive as usize]).collect()
+        used.reverse();
+        used
     }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
 }
 
 #[cfg(test)]
@@ -209,33 +209,21 @@ mod tests {
     fn the_list_is_in_the_order_of_the_text() {
         for (place, primitive) in Primitive::ALL.into_iter().enumerate() {
             assert_eq!(primitive as usize, place);
-            for need in primitive.definition().needs {
-                assert!(*need < primitive, "{primitive:?} needs {need:?}, which comes later");
+            for target in [Target::Device, Target::Host] {
+                for used in Primitive::used_by(primitive.text(target), target) {
+                    assert!(used <= primitive, "{primitive:?} is built on {used:?}, which comes later");
+                }
             }
         }
     }
 
-    /// A text must name what it uses, else a source that uses nothing else would not compile.
     #[test]
-    fn every_text_stands_on_what_it_needs() {
+    fn texts_are_whole_lines_and_include_nothing() {
         for primitive in Primitive::ALL {
             for target in [Target::Device, Target::Host] {
                 let text = primitive.text(target);
                 assert!(text.is_empty() || text.ends_with('\n'), "{primitive:?}");
                 assert!(!text.contains("#include"), "{primitive:?}");
-                let mut complete = vec![primitive];
-                let mut place = 0;
-                while place < complete.len() {
-                    complete.extend(complete[place].definition().needs);
-                    place += 1;
-                }
-                for used in Primitive::used_by(text) {
-                    let conjunction = used.definition().words.len() > 1;
-                    assert!(
-                        conjunction || used == Primitive::Integers || complete.contains(&used),
-                        "{primitive:?} uses {used:?} without saying so"
-                    );
-                }
             }
         }
     }
@@ -244,7 +232,7 @@ mod tests {
     fn only_what_a_body_uses_is_written() {
         let copy = "rl_store(out, rl_load<rl_vector<rl_bf16, 8>>(table)); // my_rl_barrier";
         assert_eq!(
-            Primitive::used_by(copy),
+            Primitive::used_by(copy, Target::Device),
             [
                 Primitive::Integers,
                 Primitive::Bf16,
@@ -255,10 +243,13 @@ mod tests {
                 Primitive::Store,
             ]
         );
-        let round = Primitive::used_by("rl_f16 stored = rl_f16_from_f64(sum);");
-        assert!(round.contains(&Primitive::F16FromF64) && round.contains(&Primitive::RoundOdd));
-        assert!(!round.contains(&Primitive::Bf16FromF32));
-        let round = Primitive::used_by("rl_bf16 stored = rl_bf16_from_f32(sum);");
-        assert!(!round.contains(&Primitive::RoundOdd));
+        let round = "rl_f16 stored = rl_f16_from_f64(sum);";
+        let device = Primitive::used_by(round, Target::Device);
+        assert!(device.contains(&Primitive::F16FromF64) && device.contains(&Primitive::RoundOdd));
+        assert!(!device.contains(&Primitive::Bf16FromF32));
+        // The device has an instruction where the host works on bits.
+        let narrow = "rl_f16_from_f32(sum)";
+        assert!(!Primitive::used_by(narrow, Target::Device).contains(&Primitive::Bits));
+        assert!(Primitive::used_by(narrow, Target::Host).contains(&Primitive::Bits));
     }
 }

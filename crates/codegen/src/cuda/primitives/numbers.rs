@@ -3,11 +3,10 @@
 //! Widening is exact. Rounding is to nearest even, once, and gives every NaN
 //! one encoding, so that all engines store the same bytes.
 
-use super::{Definition, Primitive};
+use super::Definition;
 
 pub(super) static BITS: Definition = Definition {
     words: &["rl_bits"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE rl_u32 rl_bits(float value) { return __float_as_uint(value); }\n",
     host: "\
 RL_INLINE rl_u32 rl_bits(float value) {
@@ -20,7 +19,6 @@ RL_INLINE rl_u32 rl_bits(float value) {
 
 pub(super) static FLOAT: Definition = Definition {
     words: &["rl_float"],
-    needs: &[Primitive::Integers, Primitive::Inline],
     device: "RL_INLINE float rl_float(rl_u32 bits) { return __uint_as_float(bits); }\n",
     host: "\
 RL_INLINE float rl_float(rl_u32 bits) {
@@ -34,16 +32,11 @@ RL_INLINE float rl_float(rl_u32 bits) {
 const F32_FROM_BF16_TEXT: &str =
     "RL_INLINE float rl_f32_from_bf16(rl_bf16 value) { return rl_float(static_cast<rl_u32>(value.bits) << 16); }\n";
 
-pub(super) static F32_FROM_BF16: Definition = Definition {
-    words: &["rl_f32_from_bf16"],
-    needs: &[Primitive::Integers, Primitive::Bf16, Primitive::Inline, Primitive::Float],
-    device: F32_FROM_BF16_TEXT,
-    host: F32_FROM_BF16_TEXT,
-};
+pub(super) static F32_FROM_BF16: Definition =
+    Definition { words: &["rl_f32_from_bf16"], device: F32_FROM_BF16_TEXT, host: F32_FROM_BF16_TEXT };
 
 pub(super) static F32_FROM_F16: Definition = Definition {
     words: &["rl_f32_from_f16"],
-    needs: &[Primitive::Integers, Primitive::F16, Primitive::Inline, Primitive::Float],
     device: "\
 RL_INLINE float rl_f32_from_f16(rl_f16 value) {
     float wide;
@@ -72,12 +65,8 @@ RL_INLINE float rl_round_odd(double value) {
 }
 ";
 
-pub(super) static ROUND_ODD: Definition = Definition {
-    words: &["rl_round_odd"],
-    needs: &[Primitive::Inline, Primitive::Bits, Primitive::Float],
-    device: ROUND_ODD_TEXT,
-    host: ROUND_ODD_TEXT,
-};
+pub(super) static ROUND_ODD: Definition =
+    Definition { words: &["rl_round_odd"], device: ROUND_ODD_TEXT, host: ROUND_ODD_TEXT };
 
 const F32_FROM_F32_TEXT: &str = "\
 RL_INLINE float rl_f32_from_f32(float value) {
@@ -85,12 +74,8 @@ RL_INLINE float rl_f32_from_f32(float value) {
 }
 ";
 
-pub(super) static F32_FROM_F32: Definition = Definition {
-    words: &["rl_f32_from_f32"],
-    needs: &[Primitive::Inline, Primitive::Float],
-    device: F32_FROM_F32_TEXT,
-    host: F32_FROM_F32_TEXT,
-};
+pub(super) static F32_FROM_F32: Definition =
+    Definition { words: &["rl_f32_from_f32"], device: F32_FROM_F32_TEXT, host: F32_FROM_F32_TEXT };
 
 const F32_FROM_F64_TEXT: &str = "\
 RL_INLINE float rl_f32_from_f64(double value) {
@@ -98,12 +83,8 @@ RL_INLINE float rl_f32_from_f64(double value) {
 }
 ";
 
-pub(super) static F32_FROM_F64: Definition = Definition {
-    words: &["rl_f32_from_f64"],
-    needs: &[Primitive::Inline, Primitive::Float],
-    device: F32_FROM_F64_TEXT,
-    host: F32_FROM_F64_TEXT,
-};
+pub(super) static F32_FROM_F64: Definition =
+    Definition { words: &["rl_f32_from_f64"], device: F32_FROM_F64_TEXT, host: F32_FROM_F64_TEXT };
 
 const BF16_FROM_F32_TEXT: &str = "\
 RL_INLINE rl_bf16 rl_bf16_from_f32(float value) {
@@ -113,27 +94,18 @@ RL_INLINE rl_bf16 rl_bf16_from_f32(float value) {
 }
 ";
 
-pub(super) static BF16_FROM_F32: Definition = Definition {
-    words: &["rl_bf16_from_f32"],
-    needs: &[Primitive::Integers, Primitive::Bf16, Primitive::Inline, Primitive::Bits],
-    device: BF16_FROM_F32_TEXT,
-    host: BF16_FROM_F32_TEXT,
-};
+pub(super) static BF16_FROM_F32: Definition =
+    Definition { words: &["rl_bf16_from_f32"], device: BF16_FROM_F32_TEXT, host: BF16_FROM_F32_TEXT };
 
 const BF16_FROM_F64_TEXT: &str = "\
 RL_INLINE rl_bf16 rl_bf16_from_f64(double value) { return rl_bf16_from_f32(rl_round_odd(value)); }
 ";
 
-pub(super) static BF16_FROM_F64: Definition = Definition {
-    words: &["rl_bf16_from_f64"],
-    needs: &[Primitive::Bf16, Primitive::Inline, Primitive::RoundOdd, Primitive::Bf16FromF32],
-    device: BF16_FROM_F64_TEXT,
-    host: BF16_FROM_F64_TEXT,
-};
+pub(super) static BF16_FROM_F64: Definition =
+    Definition { words: &["rl_bf16_from_f64"], device: BF16_FROM_F64_TEXT, host: BF16_FROM_F64_TEXT };
 
 pub(super) static F16_FROM_F32: Definition = Definition {
     words: &["rl_f16_from_f32"],
-    needs: &[Primitive::Integers, Primitive::F16, Primitive::Inline, Primitive::Bits, Primitive::Float],
     device: "\
 RL_INLINE rl_f16 rl_f16_from_f32(float value) {
     rl_u16 bits;
@@ -159,9 +131,5 @@ const F16_FROM_F64_TEXT: &str = "\
 RL_INLINE rl_f16 rl_f16_from_f64(double value) { return rl_f16_from_f32(rl_round_odd(value)); }
 ";
 
-pub(super) static F16_FROM_F64: Definition = Definition {
-    words: &["rl_f16_from_f64"],
-    needs: &[Primitive::F16, Primitive::Inline, Primitive::RoundOdd, Primitive::F16FromF32],
-    device: F16_FROM_F64_TEXT,
-    host: F16_FROM_F64_TEXT,
-};
+pub(super) static F16_FROM_F64: Definition =
+    Definition { words: &["rl_f16_from_f64"], device: F16_FROM_F64_TEXT, host: F16_FROM_F64_TEXT };

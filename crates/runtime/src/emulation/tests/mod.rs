@@ -8,7 +8,7 @@ mod memory;
 mod primitives;
 mod threads;
 
-use rowloom_codegen::cuda::{Count, Entry, Param, Primitive, Source, Step};
+use rowloom_codegen::cuda::{Count, Entry, Param, Source, Step};
 
 use super::emulator::Emulator;
 use super::heap::Heap;
@@ -19,11 +19,9 @@ use crate::error::Error;
 fn source(name: &str, threads: u32, params: usize, body: &str) -> Source {
     let entry =
         Entry { name: "kernel".to_owned(), threads, grid: Count::Fixed(1), params: vec![Param::Positions; params] };
-    let primitives = Primitive::used_by(body);
     Source {
         name: name.to_owned(),
         header: String::new(),
-        primitives,
         body: body.to_owned(),
         steps: vec![Step::Launch(entry)],
         scratch: Vec::new(),
