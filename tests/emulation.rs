@@ -9,7 +9,8 @@ use cases::{direction, kernels, sums};
 use rowloom::codegen::cuda::{self, PlanArray};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
-use rowloom::{Device, Stream};
+use rowloom::{Device, RowPlan, RowShape, Stream, Tensor, Term};
+use rowloom_op_adaln::row_gather;
 
 /// Runs one kernel in emulation under every legal schedule, planned and, where it can be, checked.
 fn check(device: &Device, kernel: &Verified, dtype: DType, rows: u64, positions: u64, hidden: u64) -> usize {
@@ -131,4 +132,20 @@ fn plans_are_the_cpus() {
 fn sums_that_reveal_their_order() {
     Sums::check(&Device::cpu());
     Sums::check(&Device::emulated(3).unwrap());
+}
+
+/// Code for a kernel without a pad does not look for positions without a row.
+#[test]
+fn a_plan_with_pads_is_refused_where_none_is_declared() {
+    for device in [Device::cpu(), Device::emulated(1).unwrap()] {
+        let stream = device.stream().unwrap();
+        let row = Tensor::from_slice(&stream, &[0i64, -1, 2], 3, 1).unwrap();
+        let term = Term { name: "row".to_owned(), factor: 1, bound: 3, pad: Some(-1) };
+        let shape = RowShape { terms: vec![term], offset: 0, rows: 3, block: 256 };
+        let plan = RowPlan::build(&stream, &shape, &[row.view().any()]).unwrap();
+        let table = Tensor::from_slice(&stream, &[1.0f32; 3 * 8], 3, 8).unwrap();
+        let inputs = row_gather::Inputs { table: table.view(), row: row.view() };
+        let error = row_gather::forward(&stream, &inputs, &plan).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("positions without a row"), "{error}");
+    }
 }
