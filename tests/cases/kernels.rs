@@ -3,7 +3,7 @@
 use rowloom::prelude::*;
 
 /// Their names.
-pub const NAMES: [&str; 4] = ["two_tables", "one_table_twice", "padded", "scatter_of_gathered"];
+pub const NAMES: [&str; 5] = ["two_tables", "one_table_twice", "padded", "scatter_of_gathered", "names_of_bodies"];
 
 /// Several tables, row counts, types and outputs; a chunk unread, a value returned twice.
 #[kernel]
@@ -47,4 +47,17 @@ pub fn scatter_of_gathered<T: Float, I: Int, const R: usize, const N: usize>(
     to: Index<I, N>,
 ) -> Table<T, N> {
     segment_sum(table[from], to)
+}
+
+/// Inputs called what bodies and C++ call their own.
+#[kernel(order(block = 32))]
+pub fn names_of_bodies<T: Float, const R: usize>(
+    table: Table<T, R>,
+    table_row0: Table<T, R>,
+    from0: Rows<T>,
+    row0: Index<i64, R>,
+    order0: Index<i32, R>,
+    int: Index<u8, R>,
+) -> (Rows<T>, Rows<T>, Rows<T>, Table<T, R>, Table<T, R>) {
+    (table[row0], table_row0[order0], table[int], segment_sum(from0, row0), segment_sum(table_row0[int], order0))
 }

@@ -33,9 +33,18 @@ pub(super) struct Names {
 impl Names {
     pub fn of(kernel: &Kernel) -> Names {
         let mut taken = HashSet::new();
+        let rows = kernel.rows.len();
         Names {
-            inputs: kernel.inputs.iter().map(|input| unique(&mut taken, &input.name, input.count as usize)).collect(),
-            outputs: kernel.outputs.iter().map(|output| unique(&mut taken, &output.name, output.tensors())).collect(),
+            inputs: kernel
+                .inputs
+                .iter()
+                .map(|input| unique(&mut taken, &input.name, input.count as usize, rows))
+                .collect(),
+            outputs: kernel
+                .outputs
+                .iter()
+                .map(|output| unique(&mut taken, &output.name, output.tensors(), rows))
+                .collect(),
         }
     }
 
@@ -49,13 +58,13 @@ impl Names {
 }
 
 /// The user's name where C++ and the rest of the body leave it free, else that and an underscore.
-fn unique(taken: &mut HashSet<String>, name: &str, count: usize) -> String {
+fn unique(taken: &mut HashSet<String>, name: &str, count: usize, rows: usize) -> String {
     let mut safe = name.replace("__", "_");
     if reserved_prefix(&safe) {
         safe = format!("user_{safe}");
     }
     loop {
-        let family = family(&safe, count);
+        let family = family(&safe, count, rows);
         if family
             .iter()
             .all(|name| !RESERVED.contains(&name.as_str()) && !numbered_local(name) && !taken.contains(name))
@@ -67,12 +76,16 @@ fn unique(taken: &mut HashSet<String>, name: &str, count: usize) -> String {
     }
 }
 
-/// Every identifier that a body makes of a name.
-fn family(name: &str, count: usize) -> Vec<String> {
-    let tensors = (0..count).map(|element| numbered(name, count, element as u32));
-    let family = tensors
-        .flat_map(|tensor| [format!("{tensor}_stride"), format!("{tensor}_row"), format!("{tensor}_at"), tensor]);
-    family.chain([name.to_owned()]).collect()
+/// Every identifier that a body makes of a name: of each tensor itself, its stride, its row at
+/// a position (under each row expression), and what is computed for it.
+fn family(name: &str, count: usize, rows: usize) -> Vec<String> {
+    let mut family = vec![name.to_owned()];
+    for tensor in (0..count).map(|element| numbered(name, count, element as u32)) {
+        family.extend(["_stride", "_row", "_at"].map(|tail| format!("{tensor}{tail}")));
+        family.extend((0..rows).map(|row| format!("{tensor}_row{row}")));
+        family.push(tensor);
+    }
+    family
 }
 
 /// `rl_…` is ours, `_X…` the compiler's.
@@ -80,10 +93,14 @@ fn reserved_prefix(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("rl_") || name.starts_with('_')
 }
 
-/// `v3` and `rows0` are values and row numbers of a body.
+/// Words that bodies number: values, row numbers, pointers to what is summed.
+const NUMBERED: [&str; 4] = ["v", "r", "rows", "from"];
+
+/// `v3`, `rows0`, `from1_stride`, `order0`: names that a body makes for itself with a number.
 fn numbered_local(name: &str) -> bool {
-    let digits = name.strip_prefix("rows").or_else(|| name.strip_prefix('v')).or_else(|| name.strip_prefix('r'));
-    digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
+    let name = name.strip_suffix("_stride").unwrap_or(name);
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    stem != name && (NUMBERED.contains(&stem) || RESERVED.contains(&stem))
 }
 
 fn numbered(name: &str, count: usize, element: u32) -> String {
