@@ -1,5 +1,6 @@
 //! The generated bodies, unmodified, compiled by g++ and run on fibres: every
-//! snapshot's kernel under every schedule gives the CPU executor's bytes.
+//! snapshot's kernel gives the CPU executor's bytes under every schedule (of
+//! thousands of rows, under every fourth).
 
 mod cases;
 

@@ -87,6 +87,7 @@ impl Problem {
 
     /// Where and how two results differ first.
     pub fn difference(&self, left: &[Vec<u8>], right: &[Vec<u8>]) -> Option<String> {
+        assert_eq!(left.len(), right.len(), "every output tensor is compared");
         let outputs = self.kernel.outputs.iter();
         let names = outputs.flat_map(|output| (0..output.tensors()).map(move |tensor| (output, tensor)));
         for ((left, right), (output, tensor)) in left.iter().zip(right).zip(names) {

@@ -74,6 +74,15 @@ impl IntType {
         }
     }
 
+    /// Whether it has this value.
+    pub fn holds(self, value: i64) -> bool {
+        match self {
+            IntType::U8 => u8::try_from(value).is_ok(),
+            IntType::I32 => i32::try_from(value).is_ok(),
+            IntType::I64 => true,
+        }
+    }
+
     /// The word for it in the language, in IR text and on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -168,7 +168,18 @@ pub enum SpecError {
         /// Most columns.
         limit: u64,
     },
-    /// An access that is no power of two between one element and 16 bytes.
+    /// A pad that the index type of this call cannot hold.
+    #[error("{name} has the pad {pad}, which no {ty} can be; use another index type")]
+    Pad {
+        /// Index.
+        name: String,
+        /// Its pad.
+        pad: i64,
+        /// Its type here.
+        ty: IntType,
+    },
+    /// An access that is no power of two between one element and 16 bytes, or that H columns
+    /// are no multiple of.
     #[error("{name} cannot be accessed {vector_bytes} bytes at a time")]
     Access {
         /// Tensor.
@@ -291,12 +302,18 @@ impl Spec {
                     self.check_columns(&input.name, u64::from(chunks))?;
                     self.float(ty).bytes()
                 }
-                InputKind::Index { ty, bound, .. } => {
+                InputKind::Index { ty, bound, pad } => {
                     self.check_extent(kernel, &input.name, bound)?;
-                    self.int(ty).bytes()
+                    let ty = self.int(ty);
+                    if let Some(pad) = pad.filter(|pad| !ty.holds(*pad)) {
+                        return Err(SpecError::Pad { name: input.name.clone(), pad, ty });
+                    }
+                    // One number a position.
+                    access.check(&input.name, ty.bytes(), 1)?;
+                    continue;
                 }
             };
-            access.check(&input.name, bytes)?;
+            access.check(&input.name, bytes, self.hidden)?;
         }
         for (output, access) in kernel.outputs.iter().zip(&self.outputs) {
             let bytes = match output.kind {
@@ -310,7 +327,7 @@ impl Spec {
                     self.float(ty).bytes()
                 }
             };
-            access.check(&output.name, bytes)?;
+            access.check(&output.name, bytes, self.hidden)?;
         }
         Ok(())
     }
@@ -350,9 +367,10 @@ impl Spec {
 }
 
 impl Access {
-    fn check(self, name: &str, element_bytes: u32) -> Result<(), SpecError> {
+    fn check(self, name: &str, element_bytes: u32, columns: u64) -> Result<(), SpecError> {
         let bytes = self.vector_bytes;
-        if bytes.is_power_of_two() && (element_bytes..=Self::MAX_BYTES).contains(&bytes) {
+        let fits = bytes.is_power_of_two() && (element_bytes..=Self::MAX_BYTES).contains(&bytes);
+        if fits && (columns * u64::from(element_bytes)).is_multiple_of(bytes.into()) {
             return Ok(());
         }
         Err(SpecError::Access { name: name.to_owned(), vector_bytes: bytes })

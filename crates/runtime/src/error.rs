@@ -173,12 +173,30 @@ pub enum Error {
     Plan {
         /// The row expression, as it reads in the language.
         rows_of: String,
-        /// `positions`, `rows` or `positions a block`.
+        /// `positions`, `rows`, `positions a block` or `positions without a row`.
         what: &'static str,
         /// Of the plan.
         found: u64,
         /// Of the call.
         expected: u64,
+    },
+    /// A term of a plan that means nothing.
+    #[error("{argument} of the plan {reason}")]
+    PlanTerm {
+        /// Index.
+        argument: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// More blocks of positions than block numbers can say.
+    #[error(
+        "the plan could have {blocks} blocks of positions; the limit is {limit}, so use fewer rows or larger blocks"
+    )]
+    TooManyBlocks {
+        /// Most blocks that its sizes allow.
+        blocks: u64,
+        /// Limit.
+        limit: u64,
     },
     /// Row numbers that could exceed the row count.
     #[error("the row number can reach {largest}, but there are {rows} rows")]

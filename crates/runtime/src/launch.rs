@@ -74,7 +74,6 @@ impl Places {
             Count::Positions { per, each } => self.positions.div_ceil(per) * each,
             Count::Blocks { row, each } => self.plans[row.index()].blocks * each,
             Count::Partials { row, each } => self.plans[row.index()].partials * each,
-            Count::MaxBlocks { block, rows } => self.positions / block + rows,
         }
     }
 

@@ -133,6 +133,14 @@ pub(super) fn rounded(from: Accumulate, to: DType, value: &str) -> String {
     format!("rl_{to}_from_{from}({value})")
 }
 
+/// A value of an index as a C++ literal; the least i64 has none of its own.
+pub(super) fn integer(value: i64) -> String {
+    match value {
+        i64::MIN => format!("({}ll - 1)", i64::MIN + 1),
+        value => value.to_string(),
+    }
+}
+
 pub(super) fn int(int: IntType) -> &'static str {
     match int {
         IntType::U8 => "rl_u8",

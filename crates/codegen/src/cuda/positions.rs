@@ -163,6 +163,7 @@ fn write_row_function(context: &mut Context<'_>, row: RowId) {
         match pad {
             None => checks.push((index, outside)),
             Some(pad) => {
+                let pad = super::names::integer(pad);
                 checks.push((index, format!("{name} != {pad} && {outside}")));
                 pads.push(format!("{name} == {pad}"));
             }

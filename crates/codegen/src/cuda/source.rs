@@ -86,13 +86,6 @@ pub enum Count {
         /// How many a block gets.
         each: u64,
     },
-    /// Upper bound of a plan's blocks: `positions / block + rows`.
-    MaxBlocks {
-        /// Positions of a block.
-        block: u64,
-        /// Rows.
-        rows: u64,
-    },
 }
 
 /// Scratch memory that one run needs for itself.

@@ -252,9 +252,7 @@ fn pad_outside(kernel: &Kernel, place: Place, ty: IndexType, bound: Extent, pad:
     let name = &kernel.int_text(ty);
     let fits = match ty {
         IndexType::Param(_) => true,
-        IndexType::Fixed(crate::IntType::U8) => u8::try_from(pad).is_ok(),
-        IndexType::Fixed(crate::IntType::I32) => i32::try_from(pad).is_ok(),
-        IndexType::Fixed(crate::IntType::I64) => true,
+        IndexType::Fixed(fixed) => fixed.holds(pad),
     };
     if !fits {
         faults.add(place, format!("`pad = {pad}` is no {name}, so no index would ever equal it; choose one that is"));
@@ -295,9 +293,8 @@ fn outputs(kernel: &Kernel, faults: &mut Faults) {
 
 fn used(kernel: &Kernel, faults: &mut Faults) {
     let live = crate::ir::live(kernel);
-    for (at, node) in kernel.nodes.iter().enumerate() {
-        if !live.nodes[at] {
-            let _ = node;
+    for (at, live) in live.nodes.iter().enumerate() {
+        if !live {
             faults.add(Place::Node(NodeId(at as u32)), "this value is never returned; return it or remove it");
         }
     }

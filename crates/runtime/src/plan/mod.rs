@@ -21,7 +21,7 @@ use crate::tensor::{AnyTensor, AnyView};
 /// For S positions and R rows: which row each position names, and the positions
 /// of each row in order, cut into blocks. It holds its own copy of everything:
 /// later edits of the indices do not change it, and several streams may use it
-/// at once. About 12 bytes a position and 12 a row.
+/// at once. About 8 bytes a position and 16 a row.
 pub struct RowPlan {
     device: Device,
     positions: u64,

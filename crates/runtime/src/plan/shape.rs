@@ -36,6 +36,9 @@ pub struct Term {
 /// Most positions of a call: position numbers are 32 bits.
 pub(crate) const MAX_POSITIONS: u64 = u32::MAX as u64;
 
+/// Most indices of a plan.
+const MAX_TERMS: usize = 256;
+
 impl RowShape {
     /// The largest row that the bounds allow.
     pub(crate) fn largest(&self) -> u128 {
@@ -61,12 +64,18 @@ impl RowShape {
         if largest >= u128::from(self.rows) || self.rows > MAX_ROWS {
             return Err(Error::RowNumber { largest, rows: self.rows.min(MAX_ROWS) });
         }
+        // The word of an error leaves 8 bits for the term.
+        if self.terms.len() > MAX_TERMS {
+            let (expected, found) = (MAX_TERMS, self.terms.len());
+            return Err(Error::Arguments { kernel: "the plan".to_owned(), what: "indices at most", expected, found });
+        }
         let first = (&self.terms[0].name, indices[0].row_count());
         for (term, index) in self.terms.iter().zip(indices) {
             check_index(stream, &term.name, index)?;
             if term.bound == 0 {
                 return Err(zero(&format!("the bound of {}", term.name), "rows"));
             }
+            check_term(term, index)?;
             if index.row_count() != first.1 {
                 let because = format!("{} has", first.0);
                 let argument = term.name.clone();
@@ -79,7 +88,25 @@ impl RowShape {
                 });
             }
         }
-        Ok(first.1)
+        let blocks = first.1 / u64::from(self.block) + self.rows;
+        let limit = u64::from(u32::MAX);
+        if blocks > limit { Err(Error::TooManyBlocks { blocks, limit }) } else { Ok(first.1) }
+    }
+}
+
+/// Whether a term's factor counts and its pad is a number that its index may be and no row.
+fn check_term(term: &Term, index: &AnyView<'_>) -> Result<(), Error> {
+    let fault = |reason| Err(Error::PlanTerm { argument: term.name.clone(), reason });
+    if term.factor == 0 {
+        return fault("has the factor 0; it must be at least 1");
+    }
+    let Some(pad) = term.pad else { return Ok(()) };
+    if u64::try_from(pad).is_ok_and(|pad| pad < term.bound) {
+        return fault("has a pad inside its bound; choose a value outside, such as -1");
+    }
+    match index.element_type() {
+        ElementType::Int(ty) if !ty.holds(pad) => fault("has a pad that its type cannot hold"),
+        ElementType::Int(_) | ElementType::Float(_) | ElementType::U32 => Ok(()),
     }
 }
 

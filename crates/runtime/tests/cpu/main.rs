@@ -8,6 +8,7 @@ mod moves;
 mod oracle;
 mod plans;
 mod reference;
+mod shapes;
 mod sizes;
 mod sums;
 mod views;

@@ -33,7 +33,7 @@ impl Random {
 }
 
 /// One element of a table gradient: the sum of `values` in positions' order, in
-/// chains of `block`, rounded once to `mantissa` bits with `exponent` bits.
+/// chains of `block`; not yet rounded to its stored type.
 pub fn sum(values: &[f32], block: usize, accumulate: Accumulate) -> f64 {
     match accumulate {
         Accumulate::F32 => {

@@ -123,13 +123,13 @@ pub(super) fn rows(plan: &mut Plan<'_>) {
             for (at, term) in shape.terms.iter().enumerate().rev() {
                 let ty = names::int(term.ty);
                 writer.line(format!("const {ty} value{at} = rl_load<{ty}>(index{at} + position * index{at}_stride);"));
-                let pad = term.pad.map_or(String::new(), |pad| format!("value{at} != {pad} && "));
+                let pad = term.pad.map_or(String::new(), |pad| format!("value{at} != {} && ", names::integer(pad)));
                 writer.line(format!("if ({pad}static_cast<rl_u64>(value{at}) >= {}) bad = {at};", term.bound));
             }
             for (at, term) in shape.terms.iter().enumerate() {
                 let value = format!("static_cast<rl_u64>(value{at})");
                 sum.push(if term.factor == 1 { value } else { format!("{value} * {}", term.factor) });
-                pads.extend(term.pad.map(|pad| format!("value{at} == {pad}")));
+                pads.extend(term.pad.map(|pad| format!("value{at} == {}", names::integer(pad))));
             }
             if shape.offset != 0 {
                 sum.push(shape.offset.to_string());
