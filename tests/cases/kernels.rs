@@ -57,7 +57,13 @@ pub fn names_of_bodies<T: Float, const R: usize>(
     from0: Rows<T>,
     row0: Index<i64, R>,
     order0: Index<i32, R>,
-    int: Index<u8, R>,
+    char32_t: Index<u8, R>,
 ) -> (Rows<T>, Rows<T>, Rows<T>, Table<T, R>, Table<T, R>) {
-    (table[row0], table_row0[order0], table[int], segment_sum(from0, row0), segment_sum(table_row0[int], order0))
+    (
+        table[row0],
+        table_row0[order0],
+        table[char32_t],
+        segment_sum(from0, row0),
+        segment_sum(table_row0[char32_t], order0),
+    )
 }

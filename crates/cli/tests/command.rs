@@ -201,3 +201,16 @@ fn a_reader_that_leaves_is_no_failure() {
         assert_eq!(text(&output.stderr), "", "{arguments:?}");
     }
 }
+
+#[test]
+fn sizes_that_no_machine_holds_are_refused_before_the_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("r.json");
+    let out = out.to_str().expect("a plain path");
+    let report = ["report", "row_gather", "--quick", "--positions", "5", "--out", out];
+    let large = [&report[..], &["--rows", "4294967294", "--hidden", "1000000000"]].concat();
+    assert!(fails(&large, 1).contains("GiB are free; choose a smaller"));
+    let wide = [&report[..], &["--rows", "9", "--hidden", "9223372036854775808"]].concat();
+    assert!(fails(&wide, 2).contains("the limit is"));
+    assert_eq!(files(folder.path()), 0);
+}

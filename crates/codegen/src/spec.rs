@@ -242,9 +242,9 @@ impl Spec {
 
     /// The widest access that H columns of this type allow in aligned, contiguous tensors.
     pub fn widest(&self, ty: FloatType) -> Access {
-        let row_bytes = self.hidden.max(1) * u64::from(self.float(ty).bytes());
-        let vector_bytes = row_bytes.trailing_zeros().min(Access::MAX_BYTES.trailing_zeros());
-        Access { vector_bytes: 1 << vector_bytes }
+        // Twos in the bytes of a row; H may be too large to multiply.
+        let twos = self.hidden.trailing_zeros() + self.float(ty).bytes().trailing_zeros();
+        Access { vector_bytes: 1 << twos.min(Access::MAX_BYTES.trailing_zeros()) }
     }
 
     /// What a float type is here.
@@ -370,7 +370,7 @@ impl Access {
     fn check(self, name: &str, element_bytes: u32, columns: u64) -> Result<(), SpecError> {
         let bytes = self.vector_bytes;
         let fits = bytes.is_power_of_two() && (element_bytes..=Self::MAX_BYTES).contains(&bytes);
-        if fits && (columns * u64::from(element_bytes)).is_multiple_of(bytes.into()) {
+        if fits && columns.is_multiple_of(u64::from(bytes / element_bytes)) {
             return Ok(());
         }
         Err(SpecError::Access { name: name.to_owned(), vector_bytes: bytes })

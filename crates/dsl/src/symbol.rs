@@ -45,8 +45,9 @@ pub const PRIMITIVE: &str = "rl_";
 /// The accumulator type in the text form.
 pub const ACC: &str = "acc";
 
-/// Names a declaration may not give away: words of the language and of its text form.
-pub const RESERVED: [&str; 20] = [
+/// Names a declaration may not give away: words of the language, of its text form and of the
+/// module that it becomes.
+pub const RESERVED: [&str; 27] = [
     TABLE,
     ROWS,
     INDEX,
@@ -67,4 +68,12 @@ pub const RESERVED: [&str; 20] = [
     "Vector",
     "PerRow",
     "Scalar",
+    // What a generated module holds.
+    "Inputs",
+    "Outputs",
+    "OutputsMut",
+    "Cotangents",
+    "Gradients",
+    "GradientsMut",
+    "Wants",
 ];

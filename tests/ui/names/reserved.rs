@@ -30,4 +30,9 @@ pub fn f<T: Float>(größe: Rows<T>) -> Rows<T> {
     größe
 }
 
+#[kernel]
+pub fn of_the_module<Inputs: Float>(x: Rows<Inputs>) -> Rows<Inputs> {
+    x
+}
+
 fn main() {}

@@ -10,6 +10,7 @@ mod inputs;
 mod invariance;
 mod latency;
 mod measure;
+mod memory;
 mod ours;
 mod planned;
 mod protocol;
@@ -76,7 +77,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernels::find(&args.kernel)?;
     let declaration = (kernel.declaration)();
-    let case = case(declaration, args)?;
+    let (case, spec) = case(declaration, args)?;
     let device: Device = args.device.parse().map_err(|error| {
         if matches!(error, rowloom_runtime::Error::UnknownDevice(_)) {
             return Error::usage(error);
@@ -86,6 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     let output = Output::open(Some(&args.out))?;
     let published = Published::of(kernel.name);
     let protocol = protocol(args, &device);
+    memory::check(&case, &spec, &protocol.positions)?;
     let measured = measure::measure(declaration, &case, &device, &protocol)?;
     let (rowloom_commit, tracked_tree_dirty) = environment::commit();
     let text = |key| published.as_ref().and_then(|published| published.text(key));
@@ -109,19 +111,20 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// The sizes of a report, refused with the reason when the kernel cannot have them.
-fn case(declaration: &Declaration, args: &Args) -> Result<Case> {
+fn case(declaration: &Declaration, args: &Args) -> Result<(Case, Spec)> {
     let forward = declaration.forward();
     let counts = kernels::counts(forward, &args.rows)?;
     let spec = Spec::contiguous(forward, args.dtype, IntType::I64, &counts, args.hidden);
     spec.check(forward).map_err(Error::usage)?;
-    Ok(Case {
+    let case = Case {
         forward: forward.clone().into(),
         backward: declaration.backward(&Wants::all(forward)),
         dtype: args.dtype,
         counts,
         hidden: args.hidden,
         layout: args.layout,
-    })
+    };
+    Ok((case, spec))
 }
 
 fn protocol(args: &Args, device: &Device) -> Protocol {

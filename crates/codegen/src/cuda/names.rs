@@ -8,7 +8,8 @@ use crate::ir::{InputId, Kernel};
 /// Words that C++ or CUDA C keep for themselves, and those that bodies use.
 #[rustfmt::skip]
 const RESERVED: &[&str] = &[
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char8_t", "char16_t",
+    "char32_t", "NULL", "assert", "errno", "stdin", "stdout", "stderr", "linux", "unix",
     "class", "compl", "concept", "const", "consteval", "constexpr", "constinit", "const_cast", "continue", "co_await",
     "co_return", "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
     "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "main",

@@ -172,5 +172,15 @@ impl Plan {
 fn undetermined(decl: &Decl) -> Vec<(String, Ident)> {
     let counts = decl.generics.counts.iter().zip(determined_counts(decl));
     let counts = counts.filter(|(_, determined)| !determined);
-    counts.map(|(name, _)| (name.to_string(), format_ident!("rows_{}", name.to_string().to_lowercase()))).collect()
+    let mut taken = std::collections::HashSet::new();
+    counts
+        .map(|(name, _)| {
+            let mut argument = format!("rows_{}", name.to_string().to_lowercase());
+            // `R` and `r` are two row counts.
+            while !taken.insert(argument.clone()) {
+                argument.push('_');
+            }
+            (name.to_string(), format_ident!("{argument}"))
+        })
+        .collect()
 }

@@ -119,7 +119,8 @@ impl AnyTensor {
     /// All of it.
     pub fn view(&self) -> AnyView<'_> {
         let bytes = match &self.memory {
-            Memory::Host(lines) => Bytes::Host(bytemuck::cast_slice(lines)),
+            // The last line may reach beyond the last element.
+            Memory::Host(lines) => Bytes::Host(&bytemuck::cast_slice(lines)[..self.bytes() as usize]),
             Memory::Device(memory) => Bytes::Device(memory),
         };
         AnyView { bytes, layout: self.layout }
@@ -127,8 +128,9 @@ impl AnyTensor {
 
     /// All of it, to be written.
     pub fn view_mut(&mut self) -> AnyViewMut<'_> {
+        let bytes = self.bytes();
         let bytes = match &mut self.memory {
-            Memory::Host(lines) => BytesMut::Host(bytemuck::cast_slice_mut(lines)),
+            Memory::Host(lines) => BytesMut::Host(&mut bytemuck::cast_slice_mut(lines)[..bytes as usize]),
             Memory::Device(memory) => BytesMut::Device(memory),
         };
         AnyViewMut { bytes, layout: self.layout }

@@ -25,7 +25,8 @@ impl Layout {
     /// Rows `range` of it.
     pub(crate) fn of_rows(self, range: Range<u64>) -> Result<Layout, Error> {
         inside("rows", &range, self.rows)?;
-        let offset = self.offset + range.start * self.row_stride;
+        // Where there are no columns a stride may be any number, and leads nowhere.
+        let offset = if self.columns == 0 { self.offset } else { self.offset + range.start * self.row_stride };
         Ok(Layout { rows: range.end - range.start, offset, ..self })
     }
 
@@ -41,7 +42,7 @@ impl Layout {
         if self.rows != 1 {
             return Err(Error::Range { what: "rows", start: 0, end: self.rows, size: 1 });
         }
-        Ok(Layout { rows, row_stride: 0, ..self })
+        Layout { rows, row_stride: 0, ..self }.countable()
     }
 
     /// Another reading of the same elements, of which there are `size`.
@@ -59,9 +60,19 @@ impl Layout {
         }
         let layout = Layout { rows, columns, row_stride, offset, ..self };
         match layout.end() {
-            Some(end) if end <= size => Ok(layout),
+            Some(end) if end <= size => layout.countable(),
             end => Err(Error::Range { what: "elements", start: offset, end: end.unwrap_or(u64::MAX), size }),
         }
+    }
+
+    /// Itself, if the bytes of a copy of it can be counted.
+    fn countable(self) -> Result<Layout, Error> {
+        let bytes = self.rows.checked_mul(self.columns).and_then(|elements| elements.checked_mul(self.ty.bytes()));
+        let limit = isize::MAX as u64;
+        if bytes.is_some_and(|bytes| bytes <= limit) {
+            return Ok(self);
+        }
+        Err(Error::Range { what: "bytes", start: 0, end: bytes.unwrap_or(u64::MAX), size: limit })
     }
 
     /// One past its last element; `None` beyond 64 bits.

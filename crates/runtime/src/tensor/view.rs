@@ -121,7 +121,9 @@ impl<'a> AnyView<'a> {
     /// what the device reports.
     pub fn to_vec<E: Element>(&self, stream: &Stream) -> Result<Vec<E>, Error> {
         self.expect_type("the view", E::TYPE)?;
-        let mut elements: Vec<E> = bytemuck::allocation::zeroed_vec(self.layout.elements() as usize);
+        let count = self.layout.elements();
+        let out_of_memory = |()| Error::OutOfMemory { device: "the host".to_owned(), bytes: count * E::TYPE.bytes() };
+        let mut elements: Vec<E> = bytemuck::allocation::try_zeroed_vec(count as usize).map_err(out_of_memory)?;
         self.download(stream, bytemuck::cast_slice_mut(&mut elements))?;
         Ok(elements)
     }

@@ -1,6 +1,7 @@
 //! The CPU executor, its plans and its checks, against scalar loops.
 
 mod check_vectors;
+mod degenerate;
 mod indices;
 mod invariance;
 mod kernels;
