@@ -4,10 +4,10 @@
 
 mod cases;
 
-use cases::problem::{Problem, download};
+use cases::problem::Problem;
 use cases::sums_of::Sums;
-use cases::{direction, kernels, sums};
-use rowloom::codegen::cuda::{self, PlanArray};
+use cases::{direction, kernels};
+use rowloom::codegen::cuda;
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
 use rowloom::{Device, RowPlan, RowShape, Stream, Tensor, Term};
@@ -48,7 +48,7 @@ fn check_both_ways(name: &str, dtype: DType, rows: u64, sizes: &[(u64, u64)]) {
     for way in [Direction::Forward, Direction::Backward] {
         for accumulate in [Accumulate::F32, Accumulate::F64] {
             let kernel = direction(name, way, accumulate);
-            if !sums(&kernel) && accumulate == Accumulate::F64 {
+            if !kernel.sums() && accumulate == Accumulate::F64 {
                 continue;
             }
             for &(positions, hidden) in sizes {
@@ -115,18 +115,8 @@ fn plans_are_the_cpus() {
     let device = Device::emulated(11).unwrap();
     let sources: Vec<Source> = cases::plans().iter().map(|(_, shape)| cuda::plan(shape)).collect();
     device.precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
-    let (cpu, emulated) = (Device::cpu().stream().unwrap(), device.stream().unwrap());
-    for (name, shape) in cases::plans() {
-        for positions in [1, 2, 255, 256, 257, 2047, 2049, 5000] {
-            let indices = cases::plan_indices(&shape, positions);
-            let arrays = |stream: &Stream| {
-                let plan = cases::build_plan(stream, &shape, &indices).unwrap();
-                let arrays = PlanArray::ALL.map(|array| download(stream, plan.array(array)).unwrap());
-                (arrays, plan.blocks(), plan.partials())
-            };
-            assert!(arrays(&cpu) == arrays(&emulated), "{name} at S = {positions}");
-        }
-    }
+    let cpu = Device::cpu().stream().unwrap();
+    cases::check_plans(&cpu, &device.stream().unwrap(), &[1, 2, 255, 256, 257, 2047, 2049, 5000]);
 }
 
 #[test]

@@ -3,13 +3,12 @@
 mod cases;
 
 use cases::gpu::gpu;
-use cases::problem::{Problem, download};
+use cases::problem::Problem;
 use cases::sums_of::Sums;
-use cases::{direction, kernels, sums};
-use rowloom::codegen::cuda::PlanArray;
+use cases::{direction, kernels};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Verified};
-use rowloom::{Device, Error, Stream, Tensor};
+use rowloom::{Device, Error, Tensor};
 use rowloom_op_adaln::adaln_row_gather;
 
 /// A step over the legal schedules that leaves the first.
@@ -27,7 +26,7 @@ fn check(device: &Device, kernel: &Verified, dtype: DType, rows: u64, positions:
     let legal = space.filter(|schedule| schedule.check(kernel, &spec).is_ok()).step_by(every);
     for schedule in [None].into_iter().chain(legal.map(Some)) {
         for planned in [true, false] {
-            if schedule.is_some() && sums(kernel) && !planned {
+            if schedule.is_some() && kernel.sums() && !planned {
                 continue;
             }
             let found = problem.run(&stream, schedule, planned).unwrap();
@@ -41,7 +40,7 @@ fn check_both_ways(device: &Device, name: &str, dtype: DType, rows: u64, sizes: 
     for way in [Direction::Forward, Direction::Backward] {
         for accumulate in [Accumulate::F32, Accumulate::F64] {
             let kernel = direction(name, way, accumulate);
-            if !sums(&kernel) && accumulate == Accumulate::F64 {
+            if !kernel.sums() && accumulate == Accumulate::F64 {
                 continue;
             }
             for &(positions, hidden) in sizes {
@@ -90,18 +89,8 @@ fn grids_are_long_enough() {
 #[test]
 fn plans_are_the_cpus() {
     let Some(device) = gpu() else { return };
-    let (cpu, stream) = (Device::cpu().stream().unwrap(), device.stream().unwrap());
-    for (name, shape) in cases::plans() {
-        for positions in [1, 257, 2049, 32768, 131_072] {
-            let indices = cases::plan_indices(&shape, positions);
-            let arrays = |stream: &Stream| {
-                let plan = cases::build_plan(stream, &shape, &indices).unwrap();
-                let arrays = PlanArray::ALL.map(|array| download(stream, plan.array(array)).unwrap());
-                (arrays, plan.blocks(), plan.partials())
-            };
-            assert!(arrays(&cpu) == arrays(&stream), "{name} at S = {positions}");
-        }
-    }
+    let cpu = Device::cpu().stream().unwrap();
+    cases::check_plans(&cpu, &device.stream().unwrap(), &[1, 257, 2049, 32768, 131_072]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use rowloom::{AnyTensor, Error, Registered, RowPlan, RowShape, Stream};
 // Its kernels register themselves.
-use rowloom::codegen::cuda::{PlanShape, Term};
+use rowloom::codegen::cuda::{PlanArray, PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
 use rowloom::codegen::{
     Accumulate, DType, IntType, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
@@ -51,11 +51,6 @@ pub fn direction(name: &str, direction: Direction, accumulate: Accumulate) -> Ve
     }
 }
 
-/// Whether a kernel sums over positions, so that it needs plans and has an accumulator.
-pub fn sums(kernel: &Verified) -> bool {
-    kernel.nodes.iter().any(|node| matches!(node.op, rowloom::codegen::ir::Op::SegmentSum { .. }))
-}
-
 /// Every op × direction × dtype × small, benchmark and large R × S class × mode × accumulator
 /// that changes the text, each with its default schedule.
 pub fn snapshots() -> Vec<Case> {
@@ -84,7 +79,7 @@ fn of_kernel(name: &str, way: Direction, dtype: DType, rows: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     for accumulate in [Accumulate::F32, Accumulate::F64] {
         let kernel = direction(name, way, accumulate);
-        let sums = sums(&kernel);
+        let sums = kernel.sums();
         if !sums && accumulate == Accumulate::F64 {
             continue;
         }
@@ -169,4 +164,19 @@ pub fn build_plan(stream: &Stream, shape: &PlanShape, indices: &[problem::HostTe
     let tensors = indices.iter().map(|index| index.upload(stream)).collect::<Result<Vec<_>, Error>>()?;
     let views: Vec<_> = tensors.iter().map(AnyTensor::view).collect();
     RowPlan::build(stream, &rows, &views)
+}
+
+/// Every array of every plan is the same on two devices, at each of these S.
+pub fn check_plans(left: &Stream, right: &Stream, sizes: &[u64]) {
+    for (name, shape) in plans() {
+        for &positions in sizes {
+            let indices = plan_indices(&shape, positions);
+            let arrays = |stream: &Stream| {
+                let plan = build_plan(stream, &shape, &indices).unwrap();
+                let arrays = PlanArray::ALL.map(|array| problem::download(stream, plan.array(array)).unwrap());
+                (arrays, plan.blocks(), plan.partials(), plan.rowless())
+            };
+            assert!(arrays(left) == arrays(right), "{name} at S = {positions}");
+        }
+    }
 }

@@ -7,13 +7,10 @@ use rowloom_runtime::oracle::{self, Exact};
 use crate::error::{Error, Result};
 
 use super::Measurement;
-use super::host::{Elements, HostTensor};
+use super::host::{Elements, HostTensor, Outputs};
 use super::inputs::{Batch, Case};
-use super::ours;
+use super::placed;
 use super::protocol::Protocol;
-
-/// Per output of a kernel its tensors.
-pub type Outputs = Vec<Vec<HostTensor>>;
 
 /// Columns of f64 references in memory at once.
 const COLUMNS: u64 = 512;
@@ -96,7 +93,7 @@ fn compare(
     outputs: &[Outputs],
     accuracies: &mut [Accuracy],
 ) -> Result<()> {
-    let inputs = ours::host_views(batch)?;
+    let inputs = placed::host_views(batch)?;
     let counts = case.named_counts(kernel);
     let hidden = batch.hidden as u64;
     for (number, output) in kernel.outputs.iter().enumerate() {

@@ -9,11 +9,11 @@ use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, ElementType, Strea
 
 use crate::error::{Error, Result};
 
-use super::accuracy::Outputs;
+use super::host::Outputs;
 use super::implementation::{Implementation, Loaded};
 use super::inputs::{Batch, Case};
 use super::latency::{Clock, Latency, STEPS, unplanned};
-use super::ours::{Inputs, read};
+use super::placed::{Inputs, read};
 
 /// The framework path on a GPU.
 pub struct Framework {

@@ -120,6 +120,9 @@ impl HostTensor {
     }
 }
 
+/// Per output of a kernel its tensors.
+pub type Outputs = Vec<Vec<HostTensor>>;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use rowloom_codegen::ir::Direction;
 
 use crate::error::Result;
 
-use super::accuracy::Outputs;
+use super::host::Outputs;
 use super::inputs::{Batch, Case};
 use super::latency::{Clock, Latency};
 

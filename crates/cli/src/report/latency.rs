@@ -7,16 +7,17 @@
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::{Direction, InputKind};
 use rowloom_runtime::{AnyTensor, AnyView, Device, ElementType, Stream, baseline};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
 use super::host::{Elements, with_elements};
 use super::inputs::Case;
-use super::ours::views;
+use super::placed::views;
 
 /// Times of one implementation at one S. `None` where there is no such call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Latency {
     /// Forward from raw indices.
     pub fwd_us: Option<f64>,

@@ -12,6 +12,7 @@ mod latency;
 mod measure;
 mod memory;
 mod ours;
+mod placed;
 mod planned;
 mod protocol;
 mod published;

@@ -3,14 +3,14 @@
 
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified, generate};
-use rowloom_runtime::{AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, run, spec};
+use rowloom_runtime::{AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, spec};
 use serde_json::json;
 
 use crate::error::{Error, Result};
 
 use super::inputs::Case;
 use super::latency::{Clock, Latency, Ones, backward_inputs, unplanned};
-use super::ours::{Inputs, plans, views, views_mut};
+use super::placed::{Inputs, views, views_mut};
 
 /// One kernel on one stream.
 struct Kernel<'a> {
@@ -22,6 +22,10 @@ struct Kernel<'a> {
 impl Kernel<'_> {
     fn outputs(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
         allocate_outputs(self.stream, self.kernel, inputs, &self.counts, None).map_err(Error::failed)
+    }
+
+    fn plans(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<RowPlan>> {
+        plans(self.stream, self.kernel, inputs, &self.counts).map_err(Error::failed)
     }
 
     fn run_into(
@@ -73,7 +77,7 @@ pub fn latency(
 
     let mut outputs = forward.outputs(&inputs)?;
     let first = forward.source(&inputs, &outputs)?;
-    let of_forward = plans(stream, forward.kernel, case, &inputs)?;
+    let of_forward = forward.plans(&inputs)?;
     let of_forward: Vec<&RowPlan> = of_forward.iter().collect();
     let mut scratch = Workspace::new(stream);
     latency.fwd_planned_us =
@@ -82,8 +86,8 @@ pub fn latency(
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
     Ones::new(stream, &outputs)?.fill(stream, &mut outputs)?;
     let gradients = backward_inputs(case, &inputs, &outputs);
-    latency.plan_us = clock.median(stream, || plans(stream, backward.kernel, case, &gradients).map(drop))?;
-    let of_backward = plans(stream, backward.kernel, case, &gradients)?;
+    latency.plan_us = clock.median(stream, || backward.plans(&gradients).map(drop))?;
+    let of_backward = backward.plans(&gradients)?;
     let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
     let mut sums = backward.outputs(&gradients)?;
     let second = backward.source(&gradients, &sums)?;

@@ -2,7 +2,6 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use super::accuracy::Accuracy;
 use super::latency::Latency;
@@ -192,26 +191,11 @@ pub struct AccuracyLatency {
     pub fwd_rel_err: f64,
     /// The same by input.
     pub grad_rel_err: Keyed<f64>,
-    /// Forward, which checks its indices.
-    pub fwd_us: Option<f64>,
-    /// Clone the table, forward, fill the gradients with ones, backward.
-    pub fwd_bwd_us: Option<f64>,
-    /// Forward with a plan.
-    pub fwd_planned_us: Option<f64>,
-    /// Backward from raw indices.
-    pub bwd_us: Option<f64>,
-    /// Backward with a plan.
-    pub bwd_planned_us: Option<f64>,
-    /// Building the plan.
-    pub plan_us: Option<f64>,
+    /// How long calls take.
+    #[serde(flatten)]
+    pub latency: Latency,
     /// Share of the sums over positions that equal the exact sum rounded once.
     pub correctly_rounded: Option<f64>,
-    /// Scratch memory of a planned backward, and its plan.
-    pub workspace_bytes: Option<u64>,
-    /// Schedule of forward and backward.
-    pub schedule: Value,
-    /// Hash of the generated source of forward and backward.
-    pub source_hash: Value,
 }
 
 impl AccuracyLatency {
@@ -220,16 +204,8 @@ impl AccuracyLatency {
         AccuracyLatency {
             fwd_rel_err: accuracy.fwd_rel_err(),
             grad_rel_err: accuracy.grad_rel_err().collect(),
-            fwd_us: latency.fwd_us,
-            fwd_bwd_us: latency.fwd_bwd_us,
-            fwd_planned_us: latency.fwd_planned_us,
-            bwd_us: latency.bwd_us,
-            bwd_planned_us: latency.bwd_planned_us,
-            plan_us: latency.plan_us,
+            latency,
             correctly_rounded: accuracy.correctly_rounded(),
-            workspace_bytes: latency.workspace_bytes,
-            schedule: latency.schedule,
-            source_hash: latency.source_hash,
         }
     }
 }

@@ -15,8 +15,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-use super::accuracy::Outputs;
-use super::host::{Elements, HostTensor};
+use super::host::{Elements, HostTensor, Outputs};
 use super::implementation::{Implementation, Loaded};
 use super::inputs::{Batch, Case};
 use super::latency::{Clock, Latency, STEPS};

@@ -13,7 +13,7 @@ use rowloom_op_adaln::random;
 use crate::error::Result;
 
 use super::Measurement;
-use super::accuracy::Outputs;
+use super::host::Outputs;
 use super::inputs::Batch;
 use super::protocol::Protocol;
 use super::schema::TableGradient;

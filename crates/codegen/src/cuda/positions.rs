@@ -251,7 +251,7 @@ impl Context<'_> {
                 let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(*leaf));
                 let load = format!("rl_load<{ty}>({} + {})", self.source_name(*leaf), self.chunk_column(*leaf));
                 let load = match leaf.row {
-                    Some(row) if self.may_be_padded(row) || !self.spec.planned => {
+                    Some(row) if self.kernel.has_pad(row) || !self.spec.planned => {
                         format!("r{} == 0xFFFFFFFF ? {ty}{{}} : {load}", row.0)
                     }
                     Some(_) | None => load,

@@ -92,14 +92,6 @@ impl Context<'_> {
         matches!(self.kernel.node(value).op, Op::Read { .. } | Op::Gather { .. })
     }
 
-    /// Whether some position may have no row under this expression.
-    pub fn may_be_padded(&self, row: RowId) -> bool {
-        self.kernel.rows[row.index()]
-            .terms
-            .iter()
-            .any(|(index, _)| matches!(self.kernel.inputs[index.index()].kind, InputKind::Index { pad: Some(_), .. }))
-    }
-
     /// The C++ parameter for an argument.
     pub fn declare(&self, param: Param) -> String {
         let kernel = self.kernel;

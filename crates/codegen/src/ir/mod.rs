@@ -350,6 +350,25 @@ impl Kernel {
         &self.nodes[id.index()]
     }
 
+    /// Whether a sum over positions goes through this row expression, so that it needs a plan.
+    pub fn sums_by(&self, row: RowId) -> bool {
+        self.nodes.iter().any(|node| match node.op {
+            Op::SegmentSum { row: through, .. } => through == row,
+            Op::Read { .. } | Op::Gather { .. } | Op::Cast { .. } | Op::Add { .. } | Op::Zero => false,
+        })
+    }
+
+    /// Whether it sums over positions at all.
+    pub fn sums(&self) -> bool {
+        (0..self.rows.len() as u32).any(|row| self.sums_by(RowId(row)))
+    }
+
+    /// Whether an index under this row expression has a pad, so that a position may have no row.
+    pub fn has_pad(&self, row: RowId) -> bool {
+        let mut terms = self.rows[row.index()].terms.iter();
+        terms.any(|(index, _)| matches!(self.inputs[index.index()].kind, InputKind::Index { pad: Some(_), .. }))
+    }
+
     /// The tile of this direction.
     pub fn tile(&self) -> &Tile {
         match self.direction {

@@ -145,7 +145,7 @@ fn sizes(
     let mut facts = Facts::of_inputs(kernel, inputs)?;
     facts.add_outputs(outputs)?;
     // What sums needs plans: they are built where none are given.
-    let planned = planned || rows::expressions(kernel).any(|row| rows::sums(kernel, row));
+    let planned = planned || kernel.sums();
     let mut sizes = facts.finish(planned, arch)?;
     let hidden = sizes.spec.hidden;
     for (access, (input, tensors)) in sizes.spec.inputs.iter_mut().zip(kernel.inputs.iter().zip(inputs)) {

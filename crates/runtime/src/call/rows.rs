@@ -1,20 +1,12 @@
 //! The rows of a call: its plans, or what its indices say.
 
 use rowloom_codegen::Spec;
-use rowloom_codegen::ir::{InputId, InputKind, Kernel, Op, RowId};
+use rowloom_codegen::ir::{InputId, InputKind, Kernel, RowId};
 
 use crate::device::Stream;
 use crate::error::Error;
 use crate::plan::{RowPlan, RowShape, Term};
 use crate::tensor::AnyView;
-
-/// Whether a sum over positions goes through a row expression: it needs a plan.
-pub(super) fn sums(kernel: &Kernel, row: RowId) -> bool {
-    kernel.nodes.iter().any(|node| match node.op {
-        Op::SegmentSum { row: through, .. } => through == row,
-        Op::Read { .. } | Op::Gather { .. } | Op::Cast { .. } | Op::Add { .. } | Op::Zero => false,
-    })
-}
 
 /// A row expression with the numbers of a call.
 pub(super) fn shape(kernel: &Kernel, spec: &Spec, row: RowId) -> RowShape {
@@ -84,11 +76,11 @@ pub(super) fn check_plans(
         }
         let rows = spec.extent(kernel.rows[row.index()].rows);
         let mut facts = vec![("positions", plan.positions(), positions), ("rows", plan.rows(), rows)];
-        if sums(kernel, row) {
+        if kernel.sums_by(row) {
             facts.push(("positions a block", plan.block().into(), kernel.order.block.into()));
         }
         // Code for a kernel without a pad does not look for what has no row.
-        if !padded(kernel, row) {
+        if !kernel.has_pad(row) {
             facts.push(("positions without a row", plan.rowless(), 0));
         }
         if let Some((what, found, expected)) = facts.into_iter().find(|(_, found, expected)| found != expected) {
@@ -96,12 +88,4 @@ pub(super) fn check_plans(
         }
     }
     Ok(())
-}
-
-/// Whether the kernel declares that positions may have no row under an expression.
-fn padded(kernel: &Kernel, row: RowId) -> bool {
-    kernel.rows[row.index()]
-        .terms
-        .iter()
-        .any(|&(input, _)| matches!(kernel.inputs[input.index()].kind, InputKind::Index { pad: Some(_), .. }))
 }

@@ -139,7 +139,7 @@ impl Chain<'_, '_> {
         let rows = self.context.plan_name(row, super::super::PlanArray::Rows);
         let named = format!("rl_load<rl_u32>({rows} + {position})");
         let load = format!("rl_load<{ty}>(from{at} + {named} * from{at}_stride)");
-        if self.context.may_be_padded(row) { format!("{named} == 0xFFFFFFFF ? {ty}{{}} : {load}") } else { load }
+        if self.context.kernel.has_pad(row) { format!("{named} == 0xFFFFFFFF ? {ty}{{}} : {load}") } else { load }
     }
 
     /// Rounds `total` once and stores it as the row's columns of the output.
