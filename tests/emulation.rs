@@ -10,7 +10,7 @@ use cases::{direction, kernels};
 use rowloom::codegen::cuda;
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
-use rowloom::{Device, RowPlan, RowShape, Stream, Tensor, Term};
+use rowloom::{Device, RowPlan, RowShape, Tensor, Term};
 use rowloom_op_adaln::row_gather;
 
 /// Runs one kernel in emulation under every legal schedule, planned and, where it can be, checked.
