@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use rowloom_codegen::cuda::{PlanShape, Source, Target, Term, plan};
-use rowloom_codegen::ir::InputKind;
+use rowloom_codegen::cuda::{PlanShape, Source, Target, plan};
+use rowloom_codegen::ir::RowId;
 use rowloom_codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified, Wants, generate};
 
-use rowloom_runtime::Nvrtc;
+use rowloom_runtime::{Nvrtc, sources};
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
@@ -121,21 +121,18 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What the plan of a row expression is made of.
 fn plan_shape(kernel: &Verified, spec: &Spec, number: usize) -> Result<PlanShape> {
-    let row = kernel.rows.get(number).ok_or_else(|| {
-        let count = kernel.rows.len();
-        Error::usage(format!("{} has {count} row expressions; --plan takes a number below {count}", kernel.name))
-    })?;
-    let terms = row.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
-        InputKind::Index { ty, bound, pad } => Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad }),
-        InputKind::Rows(_) | InputKind::Table { .. } => None,
-    });
-    Ok(PlanShape { terms: terms.collect(), offset: row.offset, rows: spec.extent(row.rows), block: kernel.order.block })
+    let count = kernel.rows.len();
+    if number >= count {
+        let message = format!("{} has {count} row expressions; --plan takes a number below {count}", kernel.name);
+        return Err(Error::usage(message));
+    }
+    Ok(sources::plan_shape(kernel, spec, RowId(number as u32)))
 }
 
 /// The source as NVRTC compiles it.
 fn compile(source: &Source, arch: Arch, format: Format) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::find().map_err(Error::failed)?;
-    if !nvrtc.architectures().map_err(Error::failed)?.contains(&arch) {
+    if !nvrtc.architectures().contains(&arch) {
         let (major, minor) = nvrtc.version();
         let unknown = format!("NVRTC {major}.{minor} does not know {arch}");
         return Err(Error::failed(format!(

@@ -3,6 +3,7 @@
 use rowloom_codegen::ir::{Fault, ParseError};
 use rowloom_codegen::spec::SpecError;
 
+use crate::cache::Misspelt;
 use crate::element::ElementType;
 use crate::emulation::{Fault as EmulationFault, ThreadId};
 
@@ -292,6 +293,32 @@ pub enum Error {
         /// Everything looked for, in order.
         searched: Vec<String>,
     },
+    /// Code that is found nowhere and must not be compiled.
+    #[error(
+        "there is no code for {source_name} on {arch} (key {key}): {looked}; ROWLOOM_JIT=off forbids to compile it: \
+         add it with `rowloom pack`, or unset ROWLOOM_JIT"
+    )]
+    NoCode {
+        /// Name of the source: kernel, direction and mode.
+        source_name: String,
+        /// GPU architecture.
+        arch: String,
+        /// First digits of its key in a pack.
+        key: String,
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// A folder that is no pack, or cannot become one.
+    #[error("no pack in {}: {problem}; make one with `rowloom pack`", folder.display())]
+    Pack {
+        /// The folder.
+        folder: std::path::PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An environment variable whose value means nothing.
+    #[error(transparent)]
+    Environment(#[from] Misspelt),
     /// A call of NVRTC failed.
     #[error("{call} failed: {message}")]
     Nvrtc {

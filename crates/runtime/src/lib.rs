@@ -15,6 +15,7 @@
 mod accelerator;
 #[doc(hidden)]
 pub mod baseline;
+pub mod cache;
 mod call;
 mod cpu;
 mod cuda;
@@ -28,9 +29,12 @@ mod error;
 pub mod generated;
 mod launch;
 mod modules;
+mod notice;
 mod nvrtc;
+mod once;
 pub mod oracle;
 mod plan;
+pub mod sources;
 mod tensor;
 mod workspace;
 
@@ -41,7 +45,7 @@ pub use device::{Device, Event, Stream};
 pub use element::{Element, ElementType, Float, Int};
 pub use emulation::{Fault, ThreadId};
 pub use error::Error;
-pub use nvrtc::{Compiled, ImageFormat, Nvrtc};
+pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
 pub use plan::{RowPlan, RowShape, Term};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
 pub use workspace::Workspace;

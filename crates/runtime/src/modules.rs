@@ -1,9 +1,8 @@
 //! Sources that a device has loaded, in memory: each is generated, compiled and
-//! loaded once.
+//! loaded once, whichever thread comes first.
 
 use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rowloom_codegen::cuda::{self, PlanShape};
 use rowloom_codegen::{Schedule, Source, Spec, Verified};
@@ -11,18 +10,47 @@ use rowloom_codegen::{Schedule, Source, Spec, Verified};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::launch::Ready;
+use crate::once::{Once, Slot, lock};
+use crate::sources;
 
-/// Each kernel's code for one Spec and schedule.
-type Specialised = Vec<(Verified, Arc<Ready>)>;
+/// A kernel's code for one Spec and schedule.
+struct Specialised {
+    kernel: Verified,
+    /// As asked for; `None` is the default one.
+    schedule: Option<Schedule>,
+    ready: Arc<Slot<Arc<Ready>>>,
+}
 
 /// Loaded code, by what asks for it.
 #[derive(Default)]
 pub(crate) struct Modules {
     /// Functions by the hash of their text: kernels of equal text share them.
-    functions: Mutex<HashMap<[u8; 32], Vec<u64>>>,
-    /// Kernels of equal Spec and schedule lie side by side; there are few.
-    kernels: Mutex<HashMap<(Spec, Option<Schedule>), Specialised>>,
-    plans: Mutex<HashMap<PlanShape, Arc<Ready>>>,
+    functions: Once<[u8; 32], Vec<u64>>,
+    /// Kernels of equal Spec lie side by side; there are few.
+    kernels: Mutex<HashMap<Spec, Vec<Specialised>>>,
+    plans: Once<PlanShape, Arc<Ready>>,
+}
+
+impl Modules {
+    fn slot(&self, kernel: &Verified, spec: &Spec, schedule: Option<Schedule>) -> Arc<Slot<Arc<Ready>>> {
+        let mut kernels = lock(&self.kernels);
+        let of_spec = match kernels.get_mut(spec) {
+            Some(of_spec) => of_spec,
+            None => kernels.entry(spec.clone()).or_default(),
+        };
+        let known = of_spec.iter().find(|known| known.schedule == schedule && known.kernel == *kernel);
+        if let Some(known) = known {
+            return known.ready.clone();
+        }
+        let ready = Arc::<Slot<Arc<Ready>>>::default();
+        of_spec.push(Specialised { kernel: kernel.clone(), schedule, ready: ready.clone() });
+        ready
+    }
+
+    /// Hash of every source that was asked for.
+    pub(crate) fn loaded(&self) -> Vec<[u8; 32]> {
+        self.functions.keys()
+    }
 }
 
 impl Engine {
@@ -33,49 +61,19 @@ impl Engine {
         spec: &Spec,
         schedule: Option<Schedule>,
     ) -> Result<Arc<Ready>, Error> {
-        let key = (spec.clone(), schedule);
-        if let Some(found) = lock(&self.modules.kernels).get(&key)
-            && let Some((_, ready)) = found.iter().find(|(known, _)| known == kernel)
-        {
-            return Ok(ready.clone());
-        }
-        let misfit = |reason: String| Error::Schedule { kernel: kernel.name.clone(), reason };
-        let schedule = match schedule {
-            Some(schedule) => schedule,
-            None => Schedule::default_for(kernel, spec)
-                .ok_or_else(|| misfit("the declared tile leaves none for this call".to_owned()))?,
-        };
-        let source = cuda::generate(kernel, spec, &schedule).map_err(|fault| misfit(fault.to_string()))?;
-        let ready = self.ready(source)?;
-        let mut kernels = lock(&self.modules.kernels);
-        kernels.entry(key).or_default().push((kernel.clone(), ready.clone()));
-        Ok(ready)
+        let slot = self.modules.slot(kernel, spec, schedule);
+        slot.get(|| self.ready(sources::kernel(kernel, spec, schedule)?))
     }
 
     /// The code that builds a plan.
     pub(crate) fn plan(&self, shape: &PlanShape) -> Result<Arc<Ready>, Error> {
-        if let Some(ready) = lock(&self.modules.plans).get(shape) {
-            return Ok(ready.clone());
-        }
-        let ready = self.ready(cuda::plan(shape))?;
-        lock(&self.modules.plans).insert(shape.clone(), ready.clone());
-        Ok(ready)
+        self.modules.plans.get(shape, || self.ready(cuda::plan(shape)))
     }
 
     /// A source, compiled and loaded.
     pub(crate) fn ready(&self, source: Source) -> Result<Arc<Ready>, Error> {
         let hash = *source.hash().as_bytes();
-        // Held while compiling, so that nothing is compiled twice.
-        let mut known = lock(&self.modules.functions);
-        let functions = match known.get(&hash) {
-            Some(functions) => functions.clone(),
-            None => known.entry(hash).or_insert(self.accelerator.load(&source)?).clone(),
-        };
+        let functions = self.modules.functions.get(&hash, || self.accelerator.load(&source))?;
         Ok(Arc::new(Ready { source, functions }))
     }
-}
-
-/// A panic elsewhere leaves whole entries behind, never half of one.
-fn lock<K: Eq + Hash, V>(map: &Mutex<HashMap<K, V>>) -> std::sync::MutexGuard<'_, HashMap<K, V>> {
-    map.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,8 +13,8 @@ use rowloom_codegen::{Arch, Source};
 use super::context::Entered;
 use super::driver::{self, failed};
 use crate::accelerator::Accelerator;
+use crate::cache::CodeCache;
 use crate::error::Error;
-use crate::nvrtc::Nvrtc;
 
 /// One GPU and its primary context, which other libraries of the process share.
 pub(super) struct Cuda {
@@ -196,14 +196,11 @@ impl Accelerator for Cuda {
     }
 
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error> {
-        let nvrtc = Nvrtc::find()?;
-        let mut image = nvrtc.compile(source, self.arch)?.image;
-        // The driver reads PTX up to a NUL.
-        image.push(0);
+        let image = CodeCache::of_process().image(source, self.arch)?;
         let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
         // SAFETY: the image is a whole cubin or a PTX text that ends in NUL; the context is current.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(|error| {
-            let (major, minor) = nvrtc.version();
+        let module = unsafe { result::module::load_data(image.bytes.as_ptr().cast()) }.map_err(|error| {
+            let (major, minor) = image.nvrtc;
             let driver = driver::version().map_or_else(|_| "of unknown version".to_owned(), driver::text);
             let (code, sentence) = driver::describe(error);
             let (nvrtc, arch, message) =

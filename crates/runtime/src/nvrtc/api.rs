@@ -89,14 +89,20 @@ impl Api {
         }
     }
 
+    /// Where its code lies.
+    pub(super) fn address(&self) -> usize {
+        self.version as usize
+    }
+
     /// The architectures it knows, ascending.
-    pub(super) fn architectures(&self) -> Result<Vec<Arch>, Error> {
+    pub(super) fn architectures(&self) -> Result<Vec<Arch>, String> {
+        let checked = |code| if code == 0 { Ok(()) } else { Err(self.message(code)) };
         let mut count = 0;
         // SAFETY: the pointer is to an integer.
-        self.check("nvrtcGetNumSupportedArchs", unsafe { (self.arch_count)(&mut count) })?;
+        checked(unsafe { (self.arch_count)(&mut count) })?;
         let mut archs: Vec<c_int> = vec![0; count as usize];
         // SAFETY: the array has room for as many as NVRTC has just said.
-        self.check("nvrtcGetSupportedArchs", unsafe { (self.archs)(archs.as_mut_ptr()) })?;
+        checked(unsafe { (self.archs)(archs.as_mut_ptr()) })?;
         archs.sort_unstable();
         Ok(archs.into_iter().map(|number| Arch(number as u32)).collect())
     }

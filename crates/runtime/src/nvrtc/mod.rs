@@ -7,6 +7,7 @@
 //! PTX made, of the newest one below.
 
 mod api;
+mod compiler;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -14,15 +15,20 @@ use std::sync::OnceLock;
 
 use rowloom_codegen::cuda::Target;
 use rowloom_codegen::{Arch, Source};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use api::Api;
+pub use compiler::Compiler;
+pub(crate) use compiler::{Invocation, options_of_every_version};
+pub(crate) use search::ENVIRONMENT;
 
 /// A loaded NVRTC.
 pub struct Nvrtc {
     api: Api,
     path: PathBuf,
-    version: (u32, u32),
+    file: Option<PathBuf>,
+    compiler: Compiler,
 }
 
 /// Machine code of one source.
@@ -37,19 +43,14 @@ pub struct Compiled {
 }
 
 /// What machine code is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
     /// For one architecture.
     Cubin,
     /// Text that the driver compiles.
     Ptx,
 }
-
-/// Options besides the source's own.
-const OPTIONS: [&str; 1] = ["--std=c++17"];
-
-/// The first version that caches on disk unless told not to: a cached compilation has no log.
-const CACHES_SINCE: (u32, u32) = (13, 0);
 
 impl Nvrtc {
     /// The NVRTC of this process: the first that is found, looked for once.
@@ -74,8 +75,8 @@ impl Nvrtc {
     fn first_of(candidates: impl IntoIterator<Item = PathBuf>) -> Result<Nvrtc, Vec<String>> {
         let mut searched = Vec::new();
         for path in candidates {
-            match Api::load(&path).and_then(|api| Ok((api.version()?, api))) {
-                Ok((version, api)) => return Ok(Nvrtc { api, path, version }),
+            match Nvrtc::open(&path) {
+                Ok(nvrtc) => return Ok(nvrtc),
                 Err(reason) => searched.push(match path.exists() {
                     // A file that is there and does not load deserves its reason.
                     true => format!("{} ({reason})", path.display()),
@@ -86,22 +87,38 @@ impl Nvrtc {
         Err(searched)
     }
 
+    fn open(path: &Path) -> Result<Nvrtc, String> {
+        let api = Api::load(path)?;
+        let (version, architectures) = (api.version()?, api.architectures()?);
+        let file = loaded_file(api.address());
+        let library_bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        let compiler = Compiler { version, library_bytes, architectures };
+        Ok(Nvrtc { api, path: path.to_owned(), file, compiler })
+    }
+
     /// The file, or the bare name that the loader found.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The file in memory, where the system tells.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// What decides its code.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
     /// Major and minor version.
     pub fn version(&self) -> (u32, u32) {
-        self.version
+        self.compiler.version
     }
 
     /// The architectures it knows, ascending.
-    ///
-    /// # Errors
-    /// [`Error::Nvrtc`].
-    pub fn architectures(&self) -> Result<Vec<Arch>, Error> {
-        self.api.architectures()
+    pub fn architectures(&self) -> &[Arch] {
+        &self.compiler.architectures
     }
 
     /// Compiles a source for an architecture.
@@ -117,7 +134,8 @@ impl Nvrtc {
     /// # Errors
     /// As [`Nvrtc::compile`].
     pub fn ptx(&self, source: &Source, arch: Arch) -> Result<Vec<u8>, Error> {
-        let mut image = self.image(source, &format!("compute_{}", arch.0), ImageFormat::Ptx, &[])?.image;
+        let invocation = self.compiler.options(&format!("compute_{}", arch.0), ImageFormat::Ptx);
+        let mut image = self.invoke(&source.name, &source.text(Target::Device), &invocation)?.image;
         // NVRTC counts the NUL that ends it.
         if image.last() == Some(&0) {
             image.pop();
@@ -131,33 +149,38 @@ impl Nvrtc {
     /// # Errors
     /// As [`Nvrtc::compile`].
     pub fn compile_with(&self, source: &Source, arch: Arch, further: &[&str]) -> Result<Compiled, Error> {
-        let (target, format) = match self.architectures()?.into_iter().rev().find(|known| *known <= arch) {
-            Some(known) if known == arch => (format!("sm_{}", arch.0), ImageFormat::Cubin),
-            Some(known) => (format!("compute_{}", known.0), ImageFormat::Ptx),
-            None => {
-                let (major, minor) = self.version;
-                let message = format!("NVRTC {major}.{minor} makes no code for {arch}");
-                return Err(Error::Nvrtc { call: "nvrtcGetSupportedArchs", message });
-            }
-        };
-        self.image(source, &target, format, further)
+        let mut invocation = self.compiler.invocation(arch)?;
+        invocation.options.extend(further.iter().map(ToString::to_string));
+        self.invoke(&source.name, &source.text(Target::Device), &invocation)
     }
 
-    fn image(&self, source: &Source, target: &str, format: ImageFormat, further: &[&str]) -> Result<Compiled, Error> {
-        let mut options = vec![format!("--gpu-architecture={target}")];
-        options.extend(Source::OPTIONS.iter().chain(&OPTIONS).chain(further).map(ToString::to_string));
-        if self.version >= CACHES_SINCE {
-            options.push("--no-cache".to_owned());
+    /// Compiles a text as an invocation says. PTX ends in a NUL.
+    pub(crate) fn invoke(&self, name: &str, text: &str, invocation: &Invocation) -> Result<Compiled, Error> {
+        let format = invocation.format;
+        let (mut image, log) = self.api.compile(text, &format!("{name}.cu"), &invocation.options, format)?;
+        // The driver reads PTX up to a NUL.
+        if format == ImageFormat::Ptx && image.last() != Some(&0) {
+            image.push(0);
         }
-        let name = format!("{}.cu", source.name);
-        let (image, log) = self.api.compile(&source.text(Target::Device), &name, &options, format)?;
         Ok(Compiled { image, format, log })
     }
 }
 
+/// The file that code at this address comes from, where the system tells.
+fn loaded_file(address: usize) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let bound = |digits| usize::from_str_radix(digits, 16).ok();
+        let holds = (bound(start)?..bound(end)?).contains(&address);
+        // The path is last, and nothing before it has a slash.
+        holds.then(|| rest.find('/').map(|path| PathBuf::from(&rest[path..])))?
+    })
+}
+
 impl std::fmt::Debug for Nvrtc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (major, minor) = self.version;
-        write!(f, "NVRTC {major}.{minor} in {}", self.path.display())
+        write!(f, "NVRTC {} in {}", self.compiler, self.path.display())
     }
 }

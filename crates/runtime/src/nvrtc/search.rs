@@ -9,6 +9,10 @@ const NAMES: [&str; 3] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"];
 /// Folders of libraries in a toolkit.
 const TOOLKIT_LIBRARIES: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
 
+/// The environment variables that decide what is found.
+pub(crate) const ENVIRONMENT: [&str; 7] =
+    ["ROWLOOM_NVRTC", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME"];
+
 /// Everything to try, in order. `ROWLOOM_NVRTC` alone counts where it is set.
 pub(super) fn candidates() -> Vec<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

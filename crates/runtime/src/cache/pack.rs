@@ -1,0 +1,213 @@
+//! A pack: code made ahead of time, in a folder that is only read.
+//!
+//! `manifest.json` says what is in it and which NVRTC made it; the code lies
+//! beside it, one file an entry, in the same format as the cache's. Keys leave
+//! the compiler out, so that whoever has a pack needs none.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rowloom_codegen::{Arch, Source};
+use serde::{Deserialize, Serialize};
+
+use super::entry::{Entry, Found, Kind};
+use super::inventory::Damage;
+use super::key::{Key, Request};
+use crate::error::Error;
+use crate::nvrtc::{ImageFormat, Nvrtc};
+
+/// Version of the manifest.
+const FORMAT: u32 = 1;
+
+const MANIFEST: &str = "manifest.json";
+
+/// What is in a pack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this file.
+    format: u32,
+    /// Each piece of code.
+    pub code: Vec<Packed>,
+}
+
+/// A piece of code in a pack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packed {
+    /// Its key, which is its file's name.
+    pub key: String,
+    /// Name of the source.
+    pub source: String,
+    /// Sizes and types it is for.
+    pub sizes: String,
+    /// Architecture, such as `sm_90`.
+    pub arch: String,
+    /// Version of the NVRTC that made it.
+    pub nvrtc: String,
+    /// Bytes of the machine code.
+    pub bytes: u64,
+}
+
+/// A pack that is there.
+#[derive(Debug)]
+pub struct Pack {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl Pack {
+    /// The pack in a folder.
+    ///
+    /// # Errors
+    /// [`Error::Pack`] when there is none, or one of another version.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Pack, Error> {
+        let folder = folder.into();
+        let refused = |problem: String| Error::Pack { folder: folder.clone(), problem };
+        let text = std::fs::read(folder.join(MANIFEST)).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
+        // The version first: a later one may have other fields.
+        let version: serde_json::Value =
+            serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
+        if version["format"] != FORMAT {
+            return Err(refused(format!("its format is {}, and this rowloom reads {FORMAT}", version["format"])));
+        }
+        let manifest = serde_json::from_value(version).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
+        Ok(Pack { folder, manifest })
+    }
+
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is in it.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Checks every byte of every entry. Gives the number of whole ones, and the others.
+    pub fn verify(&self) -> (u64, Vec<Damage>) {
+        let (mut whole, mut damaged) = (0, Vec::new());
+        for packed in &self.manifest.code {
+            let path = path(&self.folder, &packed.key);
+            let found = match packed.key.parse() {
+                Ok(key) => Entry::read(&path, key),
+                Err(_) => Ok(Found::Damaged("its key in the manifest is none")),
+            };
+            let reason = match found {
+                Ok(Found::Whole(_)) => {
+                    whole += 1;
+                    continue;
+                }
+                Ok(Found::Damaged(reason)) => reason.to_owned(),
+                Ok(Found::Nothing) => "there is no such file".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            damaged.push(Damage { path, reason });
+        }
+        (whole, damaged)
+    }
+
+    pub(super) fn read(&self, key: Key) -> io::Result<Found> {
+        Entry::read(&path(&self.folder, &key.to_string()), key)
+    }
+}
+
+fn path(folder: &Path, key: &str) -> PathBuf {
+    folder.join(format!("{key}.code"))
+}
+
+/// The key that a source has in every pack.
+pub fn pack_key(source: &Source, arch: Arch) -> Key {
+    Request::new(source, arch).pack_key()
+}
+
+/// Code for a pack, compiled and not yet written.
+#[derive(Debug)]
+pub struct PackCode {
+    entry: Entry,
+    sizes: String,
+}
+
+impl PackCode {
+    /// Compiles a source into a cubin. `sizes` says what it is for.
+    ///
+    /// # Errors
+    /// [`Error::Nvrtc`] for an architecture that NVRTC does not know; [`Error::Compile`].
+    pub fn compile(nvrtc: &Nvrtc, source: &Source, arch: Arch, sizes: String) -> Result<PackCode, Error> {
+        let request = Request::new(source, arch);
+        let invocation = nvrtc.compiler().invocation(arch)?;
+        if invocation.format != ImageFormat::Cubin {
+            let message = format!(
+                "NVRTC {} makes no machine code for {arch}; point ROWLOOM_NVRTC at a newer one",
+                nvrtc.compiler()
+            );
+            return Err(Error::Nvrtc { call: "nvrtcGetSupportedArchs", message });
+        }
+        let content = nvrtc.invoke(&request.name, &request.text, &invocation)?.image;
+        let key = request.pack_key();
+        let entry = Entry { kind: Kind::Cubin, key, arch, nvrtc: nvrtc.version(), name: request.name, content };
+        Ok(PackCode { entry, sizes })
+    }
+
+    fn packed(&self) -> Packed {
+        let Entry { key, arch, nvrtc: (major, minor), name, content, .. } = &self.entry;
+        Packed {
+            key: key.to_string(),
+            source: name.clone(),
+            sizes: self.sizes.clone(),
+            arch: arch.to_string(),
+            nvrtc: format!("{major}.{minor}"),
+            bytes: content.len() as u64,
+        }
+    }
+}
+
+/// Writes code into a pack: a new one, or one that is there already, which keeps
+/// what it has. The manifest comes last and names only what was read back whole.
+///
+/// # Errors
+/// [`Error::Pack`] when the folder holds something else, cannot be written, or
+/// does not give back what was written.
+pub fn write_pack(folder: &Path, code: &[PackCode]) -> Result<Pack, Error> {
+    let refused = |problem: String| Error::Pack { folder: folder.to_owned(), problem };
+    let failed = |doing: &str, error: io::Error| refused(format!("{doing}: {error}"));
+    let empty = match std::fs::read_dir(folder) {
+        Ok(mut files) => files.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(failed("reading it", error)),
+    };
+    let mut manifest = if empty { Manifest { format: FORMAT, code: Vec::new() } } else { Pack::open(folder)?.manifest };
+    std::fs::create_dir_all(folder).map_err(|error| failed("making it", error))?;
+    for code in code {
+        let packed = code.packed();
+        let path = path(folder, &packed.key);
+        place(folder, &path, &code.entry.encode()).map_err(|error| failed("writing code", error))?;
+        match Entry::read(&path, code.entry.key) {
+            Ok(Found::Whole(entry)) if entry == code.entry => {}
+            Ok(_) => return Err(refused(format!("{} did not come back as it was written", path.display()))),
+            Err(error) => return Err(failed("reading code back", error)),
+        }
+        manifest.code.retain(|known| known.key != packed.key);
+        manifest.code.push(packed);
+    }
+    manifest.code.sort_by(|left, right| {
+        let order = |packed: &Packed| (packed.source.clone(), packed.sizes.clone(), packed.arch.clone());
+        order(left).cmp(&order(right))
+    });
+    let text = serde_json::to_string_pretty(&manifest).map_err(|error| refused(error.to_string()))? + "\n";
+    place(folder, &folder.join(MANIFEST), text.as_bytes()).map_err(|error| failed("writing its manifest", error))?;
+    Ok(Pack { folder: folder.to_owned(), manifest })
+}
+
+/// Puts a file in place as a whole, readable by whoever the user's mask allows.
+fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".new-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}

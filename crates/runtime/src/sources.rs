@@ -1,0 +1,68 @@
+//! The sources that a call runs: one home for the device that runs it and for a
+//! pack that is made ahead of it.
+
+use rowloom_codegen::cuda::{self, PlanShape, Term};
+use rowloom_codegen::ir::{InputKind, RowId};
+use rowloom_codegen::{Schedule, Source, Spec, Verified};
+
+use crate::error::Error;
+
+/// The source of a kernel under a schedule; without one under the default.
+///
+/// # Errors
+/// [`Error::Schedule`] when the kernel cannot run under it, or its tile leaves none.
+pub fn kernel(kernel: &Verified, spec: &Spec, schedule: Option<Schedule>) -> Result<Source, Error> {
+    let misfit = |reason: String| Error::Schedule { kernel: kernel.name.clone(), reason };
+    let schedule = match schedule {
+        Some(schedule) => schedule,
+        None => Schedule::default_for(kernel, spec)
+            .ok_or_else(|| misfit("the declared tile leaves none for this call".to_owned()))?,
+    };
+    cuda::generate(kernel, spec, &schedule).map_err(|fault| misfit(fault.to_string()))
+}
+
+/// What the plan of a row expression is made of.
+///
+/// # Panics
+/// If the kernel has no such row expression.
+pub fn plan_shape(kernel: &Verified, spec: &Spec, row: RowId) -> PlanShape {
+    let expression = &kernel.rows[row.index()];
+    let terms = expression.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
+        InputKind::Index { ty, bound, pad } => Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad }),
+        InputKind::Rows(_) | InputKind::Table { .. } => None,
+    });
+    PlanShape {
+        terms: terms.collect(),
+        offset: expression.offset,
+        rows: spec.extent(expression.rows),
+        block: kernel.order.block,
+    }
+}
+
+/// Every source that a call of this Spec may load: the kernel's own, and those
+/// that build its plans, from the declared indices or from a row of each position.
+///
+/// # Errors
+/// As [`kernel`].
+pub fn of_call(kernel: &Verified, spec: &Spec) -> Result<Vec<Source>, Error> {
+    let mut sources = vec![self::kernel(kernel, spec, None)?];
+    if !spec.planned {
+        return Ok(sources);
+    }
+    let mut shapes: Vec<PlanShape> = Vec::new();
+    for row in (0..kernel.rows.len() as u32).map(RowId) {
+        let declared = plan_shape(kernel, spec, row);
+        let given = |ty| Term { ty, factor: 1, bound: declared.rows, pad: None };
+        let given = declared.terms.first().map(|term| PlanShape {
+            terms: vec![given(term.ty)],
+            offset: 0,
+            rows: declared.rows,
+            block: declared.block,
+        });
+        shapes.extend([declared].into_iter().chain(given));
+    }
+    let mut seen = std::collections::HashSet::new();
+    shapes.retain(|shape| seen.insert(shape.clone()));
+    sources.extend(shapes.iter().map(cuda::plan));
+    Ok(sources)
+}
