@@ -39,6 +39,8 @@ pub struct Packed {
     pub key: String,
     /// Name of the source.
     pub source: String,
+    /// Hash of its text.
+    pub source_hash: String,
     /// Sizes and types it is for.
     pub sizes: String,
     /// Architecture, such as `sm_90`.
@@ -126,6 +128,7 @@ pub fn pack_key(source: &Source, arch: Arch) -> Key {
 #[derive(Debug)]
 pub struct PackCode {
     entry: Entry,
+    source_hash: String,
     sizes: String,
 }
 
@@ -146,8 +149,9 @@ impl PackCode {
         }
         let content = nvrtc.invoke(&request.name, &request.text, &invocation)?.image;
         let key = request.pack_key();
+        let source_hash = blake3::hash(request.text.as_bytes()).to_string();
         let entry = Entry { kind: Kind::Cubin, key, arch, nvrtc: nvrtc.version(), name: request.name, content };
-        Ok(PackCode { entry, sizes })
+        Ok(PackCode { entry, source_hash, sizes })
     }
 
     fn packed(&self) -> Packed {
@@ -155,6 +159,7 @@ impl PackCode {
         Packed {
             key: key.to_string(),
             source: name.clone(),
+            source_hash: self.source_hash.clone(),
             sizes: self.sizes.clone(),
             arch: arch.to_string(),
             nvrtc: format!("{major}.{minor}"),
