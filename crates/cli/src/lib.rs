@@ -13,11 +13,14 @@
 //! Exit codes: 0, 1 when what was asked failed, 2 when it made no sense. An
 //! error is one sentence on standard error.
 
+mod cache;
+mod doctor;
 mod emit;
 mod error;
 mod kernels;
 mod list;
 mod output;
+mod pack;
 mod report;
 
 use std::io::Write;
@@ -32,7 +35,10 @@ const EXAMPLES: &str = "Examples:
   rowloom list
   rowloom emit adaln_row_gather --dtype bf16 --rows 9
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --backward --format ir
-  rowloom report adaln_row_gather --quick --out report.json";
+  rowloom report adaln_row_gather --quick --out report.json
+  rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
+  rowloom cache stats
+  rowloom doctor";
 
 /// Declare a row gather once; read its CUDA C and measure it.
 #[derive(Debug, Parser)]
@@ -49,6 +55,12 @@ enum Command {
     Emit(emit::Args),
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
+    #[command(after_help = pack::EXAMPLES)]
+    Pack(pack::Args),
+    #[command(after_help = cache::EXAMPLES)]
+    Cache(cache::Args),
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Args),
 }
 
 /// The command over every kernel that the program links.
@@ -75,6 +87,9 @@ fn run() -> Result<()> {
         Command::List(args) => list::run(&args),
         Command::Emit(args) => emit::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Pack(args) => pack::run(&args),
+        Command::Cache(args) => cache::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     }
 }
 

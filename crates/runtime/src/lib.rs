@@ -40,6 +40,7 @@ mod workspace;
 
 pub use call::{Call, allocate_outputs, plans, run, spec};
 pub use cpu::Tiling;
+pub use cuda::{Gpu, gpus};
 pub use declaration::{Declaration, Registered, registered};
 pub use device::{Device, Event, Stream};
 pub use element::{Element, ElementType, Float, Int};

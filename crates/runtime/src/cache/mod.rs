@@ -26,7 +26,7 @@ use rowloom_codegen::{Arch, Source};
 pub use disk::{Disk, Writer};
 pub use inventory::{Damage, Share, Usage};
 pub use key::Key;
-pub use pack::{Manifest, Pack, PackCode, Packed, pack_key, write_pack};
+pub use pack::{Manifest, Pack, PackCode, PackWriter, Packed, pack_key};
 pub use settings::{Misspelt, Settings};
 pub use stats::{CacheStats, Image, Lookup, Origin};
 

@@ -154,6 +154,11 @@ impl PackCode {
         Ok(PackCode { entry, source_hash, sizes })
     }
 
+    /// Bytes of the machine code.
+    pub fn bytes(&self) -> u64 {
+        self.entry.content.len() as u64
+    }
+
     fn packed(&self) -> Packed {
         let Entry { key, arch, nvrtc: (major, minor), name, content, .. } = &self.entry;
         Packed {
@@ -168,41 +173,61 @@ impl PackCode {
     }
 }
 
-/// Writes code into a pack: a new one, or one that is there already, which keeps
-/// what it has. The manifest comes last and names only what was read back whole.
-///
-/// # Errors
-/// [`Error::Pack`] when the folder holds something else, cannot be written, or
-/// does not give back what was written.
-pub fn write_pack(folder: &Path, code: &[PackCode]) -> Result<Pack, Error> {
-    let refused = |problem: String| Error::Pack { folder: folder.to_owned(), problem };
-    let failed = |doing: &str, error: io::Error| refused(format!("{doing}: {error}"));
-    let empty = match std::fs::read_dir(folder) {
-        Ok(mut files) => files.next().is_none(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(failed("reading it", error)),
-    };
-    let mut manifest = if empty { Manifest { format: FORMAT, code: Vec::new() } } else { Pack::open(folder)?.manifest };
-    std::fs::create_dir_all(folder).map_err(|error| failed("making it", error))?;
-    for code in code {
-        let packed = code.packed();
-        let path = path(folder, &packed.key);
-        place(folder, &path, &code.entry.encode()).map_err(|error| failed("writing code", error))?;
-        match Entry::read(&path, code.entry.key) {
-            Ok(Found::Whole(entry)) if entry == code.entry => {}
-            Ok(_) => return Err(refused(format!("{} did not come back as it was written", path.display()))),
-            Err(error) => return Err(failed("reading code back", error)),
-        }
-        manifest.code.retain(|known| known.key != packed.key);
-        manifest.code.push(packed);
+/// A folder that is, or can become, a pack.
+#[derive(Debug)]
+pub struct PackWriter {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl PackWriter {
+    /// For a new pack, or for one that is there already, which keeps what it has.
+    /// Writes nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Pack`] when the folder holds something else or cannot be read.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<PackWriter, Error> {
+        let folder = folder.into();
+        let empty = match std::fs::read_dir(&folder) {
+            Ok(mut files) => files.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(Error::Pack { folder, problem: error.to_string() }),
+        };
+        let manifest =
+            if empty { Manifest { format: FORMAT, code: Vec::new() } } else { Pack::open(&folder)?.manifest };
+        Ok(PackWriter { folder, manifest })
     }
-    manifest.code.sort_by(|left, right| {
-        let order = |packed: &Packed| (packed.source.clone(), packed.sizes.clone(), packed.arch.clone());
-        order(left).cmp(&order(right))
-    });
-    let text = serde_json::to_string_pretty(&manifest).map_err(|error| refused(error.to_string()))? + "\n";
-    place(folder, &folder.join(MANIFEST), text.as_bytes()).map_err(|error| failed("writing its manifest", error))?;
-    Ok(Pack { folder: folder.to_owned(), manifest })
+
+    /// Writes code, and then the manifest, which names only what was read back whole.
+    ///
+    /// # Errors
+    /// [`Error::Pack`] when the folder cannot be written, or does not give back what was written.
+    pub fn write(self, code: &[PackCode]) -> Result<Pack, Error> {
+        let PackWriter { folder, mut manifest } = self;
+        let refused = |problem: String| Error::Pack { folder: folder.clone(), problem };
+        let failed = |doing: &str, error: io::Error| refused(format!("{doing}: {error}"));
+        std::fs::create_dir_all(&folder).map_err(|error| failed("making it", error))?;
+        for code in code {
+            let packed = code.packed();
+            let path = path(&folder, &packed.key);
+            place(&folder, &path, &code.entry.encode()).map_err(|error| failed("writing code", error))?;
+            match Entry::read(&path, code.entry.key) {
+                Ok(Found::Whole(entry)) if entry == code.entry => {}
+                Ok(_) => return Err(refused(format!("{} did not come back as it was written", path.display()))),
+                Err(error) => return Err(failed("reading code back", error)),
+            }
+            manifest.code.retain(|known| known.key != packed.key);
+            manifest.code.push(packed);
+        }
+        manifest.code.sort_by(|left, right| {
+            let order = |packed: &Packed| (packed.source.clone(), packed.sizes.clone(), packed.arch.clone());
+            order(left).cmp(&order(right))
+        });
+        let text = serde_json::to_string_pretty(&manifest).map_err(|error| refused(error.to_string()))? + "\n";
+        place(&folder, &folder.join(MANIFEST), text.as_bytes())
+            .map_err(|error| failed("writing its manifest", error))?;
+        Ok(Pack { folder, manifest })
+    }
 }
 
 /// Puts a file in place as a whole, readable by whoever the user's mask allows.

@@ -3,12 +3,14 @@
 mod context;
 mod device;
 mod driver;
+mod list;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::engine::Engine;
 use crate::error::Error;
+pub use list::{Gpu, gpus};
 
 /// The engine of GPU `ordinal`: one per process, so that its loaded code and
 /// its tensors are known wherever the device was asked for.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rowloom_runtime::cache::{CodeCache, Pack, PackCode, pack_key, write_pack};
+use rowloom_runtime::cache::{CodeCache, Pack, PackCode, PackWriter, pack_key};
 use rowloom_runtime::{Error, Nvrtc};
 use serde_json::{Value, json};
 
@@ -14,6 +14,10 @@ use crate::sources::{ARCH, plan, reference, small};
 fn code(number: u64) -> PackCode {
     reference(&small(number));
     PackCode::compile(Nvrtc::find().unwrap(), &small(number), ARCH, format!("number {number}")).unwrap()
+}
+
+fn write_pack(folder: &Path, code: &[PackCode]) -> Result<Pack, Error> {
+    PackWriter::open(folder)?.write(code)
 }
 
 /// A process that has a pack, no NVRTC, and a cache folder that is not there yet.

@@ -1,0 +1,118 @@
+//! `rowloom doctor` and `rowloom cache`, whose words depend on the environment.
+
+use std::path::Path;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use rowloom_codegen::cuda::{self, PlanShape, Term};
+use rowloom_codegen::{Arch, IntType};
+use rowloom_runtime::cache::{CodeCache, Settings};
+
+/// The command with the given environment and nothing of ours besides: exit code, output, error.
+fn rowloom(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(cargo_bin!("rowloom"));
+    for name in
+        ["ROWLOOM_PACK", "ROWLOOM_JIT", "ROWLOOM_CACHE_DIR", "ROWLOOM_CACHE_BYTES", "ROWLOOM_REQUIRE_GPU", "CXX"]
+    {
+        command.env_remove(name);
+    }
+    let output = command.args(arguments).envs(environment.iter().copied()).output().expect("the command starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn fill(folder: &Path) {
+    let term = Term { ty: IntType::I64, factor: 1, bound: 9, pad: None };
+    let source = cuda::plan(&PlanShape { terms: vec![term], offset: 0, rows: 9, block: 256 });
+    let cache = CodeCache::new(Settings { folder: Some(folder.to_owned()), ..Settings::default() });
+    cache.image(&source, Arch::SM_90).unwrap_or_else(|error| panic!("{error}\n`cargo xtask nvrtc` fetches one"));
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["doctor", "cache", "pack"] {
+        let (code, help, _) = rowloom(&[command, "--help"], &[]);
+        assert_eq!(code, Some(0));
+        assert!(help.contains(&format!("Examples:\n  rowloom {command}")), "{help}");
+    }
+}
+
+#[test]
+fn the_cache_is_counted_checked_and_cleared() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("cache");
+    let name = folder.to_str().expect("a plain path");
+    let environment = [("ROWLOOM_CACHE_DIR", name)];
+    let cache = |action| rowloom(&["cache", action, "--json"], &environment);
+    let (code, stats, _) = cache("stats");
+    assert_eq!((code, &json(&stats)["entries"]), (Some(0), &0.into()));
+    assert!(!folder.exists(), "looking makes nothing");
+    fill(&folder);
+    let stats = json(&cache("stats").1);
+    assert_eq!((&stats["entries"], &stats["folder"]), (&1.into(), &name.into()));
+    let target = stats["by_target"].as_object().expect("a map").keys().next().expect("one");
+    assert!(target.starts_with("sm_90, NVRTC "), "{target}");
+    assert!(rowloom(&["cache", "stats"], &environment).1.contains("  1 pieces of code, "));
+    let (code, verified, _) = cache("verify");
+    // The code, and what is known of its compiler.
+    assert_eq!((code, &json(&verified)["whole"]), (Some(0), &2.into()));
+    let entry = folder.join("code").read_dir().expect("a folder").next().expect("one").expect("one").path();
+    let bytes = std::fs::read(&entry).expect("an entry");
+    std::fs::write(&entry, &bytes[..bytes.len() - 1]).expect("written");
+    let (code, verified, error) = cache("verify");
+    assert_eq!((code, &json(&verified)["damaged"][0]["path"]), (Some(1), &entry.to_str().into()));
+    assert_eq!(error, "error: 1 of 2 entries are damaged; each is replaced when it is next needed\n");
+    let (code, cleared, _) = cache("clear");
+    assert_eq!((code, &json(&cleared)["files"]), (Some(0), &2.into()));
+    assert!(!folder.exists());
+    let off = rowloom(&["cache", "stats"], &[("ROWLOOM_CACHE_DIR", "")]);
+    assert_eq!(off.0, Some(1));
+    assert!(off.2.contains("the cache is turned off"), "{}", off.2);
+    let misspelt = rowloom(&["cache", "stats"], &[("ROWLOOM_CACHE_BYTES", "many")]);
+    assert_eq!(misspelt.0, Some(2));
+}
+
+#[test]
+fn doctor_says_what_is_there() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("cache");
+    let environment = [("ROWLOOM_CACHE_DIR", folder.to_str().expect("a plain path"))];
+    let (code, text, error) = rowloom(&["doctor"], &environment);
+    assert_eq!((code, &*error), (Some(0), ""));
+    for word in ["rowloom ", "CPU ", "GPU ", "NVRTC ", "cache ", "pack ", "emulation ", "environment "] {
+        assert!(text.lines().any(|line| line.starts_with(word)), "{word}: {text}");
+    }
+    let found = json(&rowloom(&["doctor", "--json"], &environment).1);
+    assert!(found["cpu"]["threads"].as_u64() > Some(0));
+    assert_eq!((&found["cache"]["writable"], &found["jit"]), (&true.into(), &true.into()));
+    assert_eq!(found["broken"], serde_json::json!([]));
+    // A GPU runs something, or it is said why not.
+    assert!(found["gpu_runs"].is_string() || found["gpu_runs"]["missing"].is_string(), "{found}");
+    assert!(!folder.exists(), "looking makes nothing");
+}
+
+#[test]
+fn doctor_fails_for_what_the_environment_asks_in_vain() {
+    let home = tempfile::tempdir().expect("a folder");
+    let file = home.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let below = file.join("below");
+    let (file, below) = (file.to_str().expect("a plain path"), below.to_str().expect("a plain path"));
+    for (name, value, words) in [
+        ("ROWLOOM_NVRTC", file, "ROWLOOM_NVRTC is set, but there is no NVRTC: looked for"),
+        ("ROWLOOM_PACK", below, "ROWLOOM_PACK is set, but there is no pack in"),
+        ("ROWLOOM_CACHE_DIR", below, "cannot be written"),
+        ("ROWLOOM_CACHE_BYTES", "1GB", "ROWLOOM_CACHE_BYTES is `1GB`; it must be a number of bytes"),
+        ("ROWLOOM_JIT", "no", "ROWLOOM_JIT is `no`; it must be on or off"),
+        ("CXX", "/no/such/compiler", "CXX is set, but `/no/such/compiler` does not start"),
+    ] {
+        let (code, text, error) = rowloom(&["doctor"], &[(name, value)]);
+        assert_eq!((code, error.lines().count()), (Some(1), 1), "{name}: {error}");
+        assert!(error.contains(words), "{name}: {error}");
+        assert!(text.contains(&format!("{name}={value}")), "{text}");
+    }
+}
