@@ -1,20 +1,23 @@
 //! What the suites of every engine run: one list of kernels, Specs and schedules.
 #![allow(dead_code, reason = "each suite uses its part")]
 
+pub mod covering;
 pub mod gpu;
 pub mod kernels;
+pub mod lay;
+pub mod plans;
 pub mod problem;
 pub mod sums_of;
+pub mod width;
 
-use rand::SeedableRng as _;
-use rand_chacha::ChaCha8Rng;
-use rowloom::{AnyTensor, Error, Registered, RowPlan, RowShape, Stream};
-// Its kernels register themselves.
-use rowloom::codegen::cuda::{PlanArray, PlanShape, Term};
+use rowloom::Registered;
+use rowloom::codegen::cuda::{PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
+use rowloom::codegen::schedule::{PositionsKind, SegmentsKind};
 use rowloom::codegen::{
     Accumulate, DType, IntType, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
 };
+// Its kernels register themselves.
 use rowloom_op_adaln as _;
 
 /// H of the snapshots: MiniMax-H3's.
@@ -140,43 +143,7 @@ pub fn sources() -> Vec<(String, Source)> {
     kernels.chain(plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)))).collect()
 }
 
-/// Random indices of a plan, with its pads.
-pub fn plan_indices(shape: &PlanShape, positions: u64) -> Vec<problem::HostTensor> {
-    let mut random = ChaCha8Rng::seed_from_u64(positions);
-    let terms = shape.terms.iter();
-    terms.map(|term| problem::indices(&mut random, term.ty, positions, term.bound, term.pad)).collect()
-}
-
-/// The plan of a shape on a device.
-pub fn build_plan(stream: &Stream, shape: &PlanShape, indices: &[problem::HostTensor]) -> Result<RowPlan, Error> {
-    let term = |(at, term): (usize, &Term)| rowloom::Term {
-        name: format!("index {at}"),
-        factor: term.factor,
-        bound: term.bound,
-        pad: term.pad,
-    };
-    let rows = RowShape {
-        terms: shape.terms.iter().enumerate().map(term).collect(),
-        offset: shape.offset,
-        rows: shape.rows,
-        block: shape.block,
-    };
-    let tensors = indices.iter().map(|index| index.upload(stream)).collect::<Result<Vec<_>, Error>>()?;
-    let views: Vec<_> = tensors.iter().map(AnyTensor::view).collect();
-    RowPlan::build(stream, &rows, &views)
-}
-
-/// Every array of every plan is the same on two devices, at each of these S.
-pub fn check_plans(left: &Stream, right: &Stream, sizes: &[u64]) {
-    for (name, shape) in plans() {
-        for &positions in sizes {
-            let indices = plan_indices(&shape, positions);
-            let arrays = |stream: &Stream| {
-                let plan = build_plan(stream, &shape, &indices).unwrap();
-                let arrays = PlanArray::ALL.map(|array| problem::download(stream, plan.array(array)).unwrap());
-                (arrays, plan.blocks(), plan.partials(), plan.rowless())
-            };
-            assert!(arrays(left) == arrays(right), "{name} at S = {positions}");
-        }
-    }
+/// What a schedule's blocks do, whatever their sizes.
+pub fn kinds_of(schedule: &Schedule) -> (Option<PositionsKind>, Option<SegmentsKind>) {
+    (schedule.positions.map(|part| part.kind), schedule.segments.map(|part| part.kind))
 }

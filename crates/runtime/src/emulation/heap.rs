@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "memory of a device is raw addresses")]
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -14,58 +14,87 @@ use crate::error::Error;
 const ALIGN: usize = 256;
 /// What fresh memory holds: NaN in every float type, an index out of every bound.
 const POISON: u8 = 0xFF;
+/// Allocations from this size on hold zeros instead, which the system gives without touching
+/// memory: offsets beyond 32 bits are tested in buffers that are mostly never touched.
+const SPARSE: u64 = 1 << 30;
 /// What guards hold.
 const GUARD: u8 = 0xA5;
 
 /// All allocations of one device. Dropping it frees them.
 #[derive(Default)]
 pub(super) struct Heap {
-    /// Size in bytes by address.
-    allocations: Mutex<BTreeMap<u64, u64>>,
+    /// By address.
+    allocations: Mutex<BTreeMap<u64, Allocation>>,
 }
 
-fn layout(bytes: u64) -> Option<Layout> {
-    let whole = usize::try_from(bytes).ok()?.checked_add(2 * ALIGN)?;
-    Layout::from_size_align(whole, ALIGN).ok()
+/// Guard, `bytes` bytes, guard.
+struct Allocation {
+    bytes: u64,
+    /// What the system gave, and for which layout.
+    base: u64,
+    layout: Layout,
 }
 
-impl Heap {
-    /// Address of `bytes` bytes, poisoned; `None` if there is no such memory.
-    pub(super) fn allocate(&self, bytes: u64) -> Option<u64> {
-        let layout = layout(bytes)?;
+impl Allocation {
+    /// Its address and itself, poisoned below `SPARSE`; `None` if there is no such memory.
+    fn new(bytes: u64) -> Option<(u64, Allocation)> {
+        let sparse = bytes >= SPARSE;
+        let guarded = usize::try_from(bytes).ok()?.checked_add(2 * ALIGN)?;
+        // Rust clears zeroed memory itself, touching all of it, where more alignment than the
+        // system's is asked for: a sparse allocation finds its aligned start inside a larger one.
+        let (size, align) = if sparse { (guarded.checked_add(ALIGN)?, 16) } else { (guarded, ALIGN) };
+        let layout = Layout::from_size_align(size, align).ok()?;
         // SAFETY: the layout is never of size 0, having two guards.
-        let base = unsafe { alloc(layout) };
+        let base = unsafe { if sparse { alloc_zeroed(layout) } else { alloc(layout) } };
         if base.is_null() {
             return None;
         }
-        let (front, behind) = (ALIGN, layout.size() - ALIGN);
-        // SAFETY: the three parts are the allocation, which is ours alone.
+        let front = base.align_offset(ALIGN);
+        let inside = guarded - 2 * ALIGN;
+        // SAFETY: the three parts lie in the allocation, which is ours alone; only a sparse one
+        // is not aligned, and has the room.
         unsafe {
-            base.write_bytes(GUARD, front);
-            base.add(front).write_bytes(POISON, behind - front);
-            base.add(behind).write_bytes(GUARD, ALIGN);
+            let start = base.add(front);
+            start.write_bytes(GUARD, ALIGN);
+            if !sparse {
+                start.add(ALIGN).write_bytes(POISON, inside);
+            }
+            start.add(ALIGN + inside).write_bytes(GUARD, ALIGN);
         }
-        let address = base as u64 + ALIGN as u64;
-        self.lock().insert(address, bytes);
+        let base = base as u64;
+        Some((base + (front + ALIGN) as u64, Allocation { bytes, base, layout }))
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: `Allocation::new` made it with this layout, and nothing else frees it.
+        unsafe { dealloc(self.base as *mut u8, self.layout) };
+    }
+}
+
+impl Heap {
+    /// Address of `bytes` bytes, poisoned below 1 GiB; `None` if there is no such memory.
+    pub(super) fn allocate(&self, bytes: u64) -> Option<u64> {
+        let (address, allocation) = Allocation::new(bytes)?;
+        self.lock().insert(address, allocation);
         Some(address)
     }
 
     /// Frees what [`Heap::allocate`] gave; any other address is ignored.
     pub(super) fn free(&self, address: u64) {
-        if let Some(bytes) = self.lock().remove(&address) {
-            release(address, bytes);
-        }
+        self.lock().remove(&address);
     }
 
     /// All allocations, ascending.
     pub(super) fn ranges(&self) -> Vec<Range<u64>> {
-        self.lock().iter().map(|(&address, &bytes)| address..address + bytes).collect()
+        self.lock().iter().map(|(&address, allocation)| address..address + allocation.bytes).collect()
     }
 
     /// Whether `bytes` bytes at `address` lie in one allocation.
     pub(super) fn holds(&self, address: u64, bytes: u64) -> bool {
         let allocations = self.lock();
-        let Some((&begin, &size)) = allocations.range(..=address).next_back() else {
+        let Some((&begin, &Allocation { bytes: size, .. })) = allocations.range(..=address).next_back() else {
             return false;
         };
         let offset = address - begin;
@@ -74,7 +103,7 @@ impl Heap {
 
     /// Whether all guards are as they were; `kernel` is blamed if not.
     pub(super) fn check_guards(&self, kernel: &str) -> Result<(), Error> {
-        for (&address, &bytes) in self.lock().iter() {
+        for (&address, &Allocation { bytes, .. }) in self.lock().iter() {
             for (before, begin) in [(true, address - ALIGN as u64), (false, address + bytes)] {
                 // SAFETY: both guards belong to the allocation, which the lock keeps alive.
                 let guard = unsafe { std::slice::from_raw_parts(begin as *const u8, ALIGN) };
@@ -88,22 +117,7 @@ impl Heap {
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, u64>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Allocation>> {
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn release(address: u64, bytes: u64) {
-    if let Some(layout) = layout(bytes) {
-        // SAFETY: `Heap::allocate` made it with this layout, `ALIGN` bytes before `address`.
-        unsafe { dealloc((address - ALIGN as u64) as *mut u8, layout) };
-    }
-}
-
-impl Drop for Heap {
-    fn drop(&mut self) {
-        for (&address, &bytes) in self.lock().iter() {
-            release(address, bytes);
-        }
     }
 }
