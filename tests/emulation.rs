@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use cases::problem::{Placement, Problem};
 use cases::sums_of::Sums;
-use cases::{direction, kernels, kinds_of, plans, width};
+use cases::{direction, kernels, kinds_of, order, plans, width};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
 use rowloom::{Device, RowPlan, RowShape, Tensor, Term};
@@ -110,7 +110,8 @@ fn check_width(part: usize) {
             runs
         };
         let runs: Vec<Runs> = problems.iter().zip(&placements).map(runs).collect();
-        let calls = problems.iter().zip(&placements).zip(&runs).map(|((problem, placed), runs)| (problem, placed, runs));
+        let calls =
+            problems.iter().zip(&placements).zip(&runs).map(|((problem, placed), runs)| (problem, placed, runs));
         compile(&device, &calls.collect::<Vec<_>>());
         for ((problem, placement), runs) in problems.iter().zip(&mut placements).zip(&runs) {
             let expected = problem.expected();
@@ -184,6 +185,14 @@ fn plans_refuse_what_is_out_of_bounds() {
 fn sums_that_reveal_their_order() {
     Sums::check(&Device::cpu());
     Sums::check(&Device::emulated(3).unwrap());
+}
+
+#[test]
+fn a_nan_stays_in_its_row_and_every_run_gives_the_same_bytes() {
+    for device in [Device::cpu(), Device::emulated(8).unwrap()] {
+        order::check_nan_stays(&device);
+    }
+    order::check_repeats(&Device::emulated(9).unwrap(), 5000, 3);
 }
 
 /// Code for a kernel without a pad does not look for positions without a row.

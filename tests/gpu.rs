@@ -1,42 +1,21 @@
-//! On a GPU: the CPU executor's bytes, under every schedule, at the op's own sizes.
+//! On a GPU: the CPU executor's bytes, under every schedule, over the full width of calls.
 
 mod cases;
 
-use cases::gpu::gpu;
+use std::sync::OnceLock;
+
+use cases::gpu::{gpu, in_parallel};
 use cases::problem::Problem;
 use cases::sums_of::Sums;
-use cases::{direction, kernels};
+use cases::{direction, kernels, order, plans, width};
 use rowloom::codegen::ir::Direction;
-use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Verified};
+use rowloom::codegen::{Accumulate, DType, IntType};
 use rowloom::{Device, Error, Tensor};
 use rowloom_op_adaln::adaln_row_gather;
 
-/// A step over the legal schedules that leaves the first.
-const ONLY_DEFAULT: usize = usize::MAX;
-
-/// The default schedule and every `every`th legal one, planned and, where it can be, checked.
-fn check(device: &Device, kernel: &Verified, dtype: DType, rows: u64, positions: u64, hidden: u64, every: usize) {
-    let counts = vec![rows; kernel.counts.len()];
-    let problem = Problem::new(kernel, dtype, IntType::I64, &counts, positions, hidden);
-    let expected = problem.run(&Device::cpu().stream().unwrap(), None, false).unwrap();
-    let mut spec = problem.spec(dtype, IntType::I64);
-    spec.arch = device.arch().unwrap();
-    let stream = device.stream().unwrap();
-    let space = Schedule::space(kernel, &spec).into_iter();
-    let legal = space.filter(|schedule| schedule.check(kernel, &spec).is_ok()).step_by(every);
-    for schedule in [None].into_iter().chain(legal.map(Some)) {
-        for planned in [true, false] {
-            if schedule.is_some() && kernel.sums() && !planned {
-                continue;
-            }
-            let found = problem.run(&stream, schedule, planned).unwrap();
-            let name = format!("{} {} {dtype} R = {rows}, S = {positions}", kernel.name, kernel.direction);
-            assert_eq!(problem.difference(&expected, &found), None, "{name}, planned {planned}: {schedule:?}");
-        }
-    }
-}
-
-fn check_both_ways(device: &Device, name: &str, dtype: DType, rows: u64, sizes: &[(u64, u64)], every: usize) {
+/// A kernel in both directions under both accumulators, where they differ.
+fn both_ways(name: &str, dtype: DType, rows: u64, sizes: &[(u64, u64)]) -> Vec<Problem> {
+    let mut problems = Vec::new();
     for way in [Direction::Forward, Direction::Backward] {
         for accumulate in [Accumulate::F32, Accumulate::F64] {
             let kernel = direction(name, way, accumulate);
@@ -44,59 +23,154 @@ fn check_both_ways(device: &Device, name: &str, dtype: DType, rows: u64, sizes: 
                 continue;
             }
             for &(positions, hidden) in sizes {
-                check(device, &kernel, dtype, rows, positions, hidden, every);
+                let counts = vec![rows; kernel.counts.len()];
+                problems.push(Problem::new(&kernel, dtype, IntType::I64, &counts, positions, hidden));
             }
         }
     }
+    problems
+}
+
+/// Schedules that one thread takes at once.
+const PIECE: usize = 16;
+
+/// Each problem under every legal schedule, planned and, where it can be, checked.
+fn check_every_schedule(device: &Device, problems: &[Problem]) {
+    let expected: Vec<OnceLock<Vec<Vec<u8>>>> = problems.iter().map(|_| OnceLock::new()).collect();
+    let stream = device.stream().unwrap();
+    let mut pieces = Vec::new();
+    for (at, problem) in problems.iter().enumerate() {
+        let modes: &[bool] = if problem.kernel.sums() { &[true] } else { &[true, false] };
+        let placement = problem.place(&stream).unwrap();
+        for &planned in modes {
+            let schedules = placement.schedules(planned);
+            assert!(schedules.len() > 1);
+            pieces.extend(schedules.chunks(PIECE).map(|piece| (at, planned, piece.to_vec())));
+        }
+    }
+    in_parallel(pieces, |(at, planned, schedules)| {
+        let problem = &problems[at];
+        let expected = expected[at].get_or_init(|| problem.expected());
+        let mut placement = problem.place(&device.stream().unwrap()).unwrap();
+        for schedule in schedules {
+            placement.check(expected, Some(schedule), planned);
+        }
+        placement.check_inputs();
+    });
+}
+
+/// Each problem under the default schedule, planned and not.
+fn check_default(device: &Device, problems: impl IntoIterator<Item = Problem, IntoIter: Send>) {
+    in_parallel(problems, |problem| {
+        let expected = problem.expected();
+        let mut placement = problem.place(&device.stream().unwrap()).unwrap();
+        for planned in [true, false] {
+            placement.check(&expected, None, planned);
+        }
+    });
 }
 
 #[test]
 fn adaln_at_its_own_sizes() {
     let Some(device) = gpu() else { return };
     for dtype in DType::ALL {
-        check_both_ways(&device, "adaln_row_gather", dtype, 9, &[(1, 5376), (257, 5376), (4097, 5376)], ONLY_DEFAULT);
+        let sizes = [(1, 5376), (257, 5376), (4097, 5376)];
+        check_default(&device, both_ways("adaln_row_gather", dtype, 9, &sizes));
     }
-    check_both_ways(&device, "adaln_row_gather", DType::Bf16, 9, &[(600, 5)], ONLY_DEFAULT);
-    check_both_ways(&device, "adaln_row_gather", DType::Bf16, 4098, &[(4097, 40)], ONLY_DEFAULT);
 }
 
 #[test]
 fn adaln_under_every_schedule() {
     let Some(device) = gpu() else { return };
-    check_both_ways(&device, "adaln_row_gather", DType::Bf16, 9, &[(832, 5376)], 1);
-    check_both_ways(&device, "adaln_row_gather", DType::F32, 3, &[(600, 776)], 1);
+    check_every_schedule(&device, &both_ways("adaln_row_gather", DType::Bf16, 9, &[(832, 5376)]));
+    check_every_schedule(&device, &both_ways("adaln_row_gather", DType::F32, 3, &[(600, 776), (257, 5)]));
+    check_every_schedule(&device, &both_ways("adaln_row_gather", DType::F16, 4098, &[(600, 264)]));
 }
 
 #[test]
-fn other_kernels_under_every_fifth_schedule() {
+fn single_chunk_ops_under_every_schedule() {
     let Some(device) = gpu() else { return };
-    for name in ["row_gather", "row_scatter_sum"].into_iter().chain(kernels::NAMES) {
-        check_both_ways(&device, name, DType::F16, 9, &[(832, 264)], 5);
+    for name in ["row_gather", "row_scatter_sum"] {
+        check_every_schedule(&device, &both_ways(name, DType::F16, 9, &[(832, 264)]));
+        check_every_schedule(&device, &both_ways(name, DType::Bf16, 1026, &[(16385, 40)]));
     }
 }
 
-/// Positions and rows on axes that are too short for them.
 #[test]
-fn grids_are_long_enough() {
+fn kernels_of_other_shapes_under_every_schedule() {
     let Some(device) = gpu() else { return };
-    for positions in [65535, 65536, 65537] {
-        check_both_ways(&device, "row_gather", DType::Bf16, 9, &[(positions, 8)], ONLY_DEFAULT);
+    for name in kernels::NAMES {
+        check_every_schedule(&device, &both_ways(name, DType::F16, 9, &[(832, 264)]));
     }
-    check_both_ways(&device, "row_gather", DType::Bf16, 65538, &[(1, 8)], ONLY_DEFAULT);
-    check_both_ways(&device, "row_gather", DType::Bf16, 9, &[((1 << 24) + 1, 1)], ONLY_DEFAULT);
+}
+
+/// Two selections of the width, each problem under the default schedule, planned and not, and
+/// under two others.
+#[test]
+fn full_width() {
+    let Some(device) = gpu() else { return };
+    let numbered = width::problems(&width::LARGE, 1).chain(width::problems(&width::LARGE, 2)).enumerate();
+    in_parallel(numbered, |(number, problem)| {
+        let expected = problem.expected();
+        let mut placement = problem.place(&device.stream().unwrap()).unwrap();
+        let planned = placement.schedules(true);
+        for planned in [true, false] {
+            placement.check(&expected, None, planned);
+        }
+        for at in [number * 7, number * 13 + 5] {
+            placement.check(&expected, Some(planned[at % planned.len()]), true);
+        }
+        placement.check_inputs();
+    });
+}
+
+/// Offsets of each kind of tensor beyond 2^32 elements.
+#[test]
+fn rows_are_far_apart() {
+    let Some(device) = gpu() else { return };
+    let stream = device.stream().unwrap();
+    for problem in width::far() {
+        let expected = problem.expected();
+        let mut placement = problem.place(&stream).unwrap();
+        let mut kinds = std::collections::HashSet::new();
+        let mut schedules = placement.schedules(true);
+        schedules.retain(|schedule| kinds.insert(cases::kinds_of(schedule)));
+        for schedule in schedules {
+            placement.check(&expected, Some(schedule), true);
+        }
+        placement.check(&expected, None, false);
+    }
 }
 
 #[test]
 fn plans_are_the_cpus() {
     let Some(device) = gpu() else { return };
-    let cpu = Device::cpu().stream().unwrap();
-    cases::check_plans(&cpu, &device.stream().unwrap(), &[1, 257, 2049, 32768, 131_072]);
+    in_parallel(plans::random(200, 300_000, 1 << 22, 5), |case| case.check(&device.stream().unwrap()));
+}
+
+#[test]
+fn plans_refuse_what_is_out_of_bounds() {
+    let Some(device) = gpu() else { return };
+    plans::check_faults(&device.stream().unwrap());
 }
 
 #[test]
 fn sums_that_reveal_their_order() {
     let Some(device) = gpu() else { return };
     Sums::check(&device);
+}
+
+#[test]
+fn a_nan_stays_in_its_row() {
+    let Some(device) = gpu() else { return };
+    order::check_nan_stays(&device);
+}
+
+#[test]
+fn every_run_gives_the_same_bytes() {
+    let Some(device) = gpu() else { return };
+    order::check_repeats(&device, 5000, 100);
+    order::check_repeats(&device, 50_000, 200);
 }
 
 /// After each error the next call is right.

@@ -47,15 +47,8 @@ const FAR: u64 = (1 << 23) + 8;
 
 impl Lay {
     /// For what is read.
-    pub const READ: [Lay; 7] = [
-        Lay::Packed,
-        Lay::Shifted,
-        Lay::OddStride,
-        Lay::Apart,
-        Lay::HalfApart,
-        Lay::ShiftedApart,
-        Lay::Repeated,
-    ];
+    pub const READ: [Lay; 7] =
+        [Lay::Packed, Lay::Shifted, Lay::OddStride, Lay::Apart, Lay::HalfApart, Lay::ShiftedApart, Lay::Repeated];
 
     /// For what is written.
     pub const WRITE: [Lay; 6] =

@@ -5,6 +5,7 @@ pub mod covering;
 pub mod gpu;
 pub mod kernels;
 pub mod lay;
+pub mod order;
 pub mod plans;
 pub mod problem;
 pub mod sums_of;

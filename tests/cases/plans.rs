@@ -113,12 +113,8 @@ impl PlanCase {
 
     /// Its source.
     pub fn source(&self) -> cuda::Source {
-        let term = |(term, &ty): (&Term, &IntType)| cuda::Term {
-            ty,
-            factor: term.factor,
-            bound: term.bound,
-            pad: term.pad,
-        };
+        let term =
+            |(term, &ty): (&Term, &IntType)| cuda::Term { ty, factor: term.factor, bound: term.bound, pad: term.pad };
         let RowShape { ref terms, offset, rows, block } = self.shape;
         cuda::plan(&PlanShape { terms: terms.iter().zip(&self.types).map(term).collect(), offset, rows, block })
     }
@@ -188,10 +184,18 @@ pub fn random(count: usize, most_positions: u64, most_rows: u64, seed: u64) -> V
 fn bad_values(ty: IntType, term: &Term) -> Vec<i64> {
     // factor * value = 2^64 + something small.
     let wrapped = (1_u128 << 64).div_ceil(u128::from(term.factor)) as u64 as i64;
-    let all = [-1, term.bound as i64, i32::MIN.into(), i32::MAX.into(), i64::MIN, i64::MAX, 255, wrapped, wrapped.wrapping_neg()];
-    let bad = |&value: &i64| {
-        ty.holds(value) && term.pad != Some(value) && !(0..term.bound as i64).contains(&value)
-    };
+    let all = [
+        -1,
+        term.bound as i64,
+        i32::MIN.into(),
+        i32::MAX.into(),
+        i64::MIN,
+        i64::MAX,
+        255,
+        wrapped,
+        wrapped.wrapping_neg(),
+    ];
+    let bad = |&value: &i64| ty.holds(value) && term.pad != Some(value) && !(0..term.bound as i64).contains(&value);
     all.into_iter().filter(bad).collect()
 }
 

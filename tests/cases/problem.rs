@@ -177,9 +177,7 @@ impl<'p> Placement<'p> {
         for output in &kernel.outputs {
             let (ty, rows, columns) = match output.kind {
                 OutputKind::Rows(ty) => (ty, problem.positions, problem.hidden),
-                OutputKind::Table { ty, rows } => {
-                    (ty, spec.extent(rows), problem.hidden * output.values.len() as u64)
-                }
+                OutputKind::Table { ty, rows } => (ty, spec.extent(rows), problem.hidden * output.values.len() as u64),
             };
             let ty = ElementType::Float(spec.float(ty));
             let poison = |_| Placed::poison(stream, ty, rows, columns, lays.outputs);

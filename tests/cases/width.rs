@@ -89,15 +89,8 @@ pub fn problems(sizes: &Sizes, seed: u64) -> impl Iterator<Item = Problem> {
             outputs: Lay::WRITE[row[9]],
         };
         let (dtype, int) = (DType::ALL[row[1]], IntType::ALL[row[2]]);
-        let mut problem = Problem::laid(
-            &kernel,
-            dtype,
-            int,
-            &counts(&kernel, rows),
-            positions[row[4]],
-            hidden[row[3]],
-            lays,
-        );
+        let mut problem =
+            Problem::laid(&kernel, dtype, int, &counts(&kernel, rows), positions[row[4]], hidden[row[3]], lays);
         problem.gradient = [None, Some(DType::F32)][row[11]];
         problem
     })
