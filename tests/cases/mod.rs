@@ -3,6 +3,7 @@
 
 pub mod covering;
 pub mod gpu;
+pub mod huge;
 pub mod kernels;
 pub mod lay;
 pub mod order;
