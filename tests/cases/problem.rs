@@ -161,6 +161,7 @@ pub struct Placement<'p> {
     stream: Stream,
     inputs: Vec<Vec<Placed>>,
     outputs: Vec<Vec<Placed>>,
+    /// Empty until a planned call.
     plans: Vec<RowPlan>,
 }
 
@@ -183,8 +184,7 @@ impl<'p> Placement<'p> {
             let poison = |_| Placed::poison(stream, ty, rows, columns, lays.outputs);
             outputs.push((0..output.tensors()).map(poison).collect::<Result<Vec<_>, _>>()?);
         }
-        let plans = plans(stream, kernel, &views(&inputs), &problem.named_counts())?;
-        Ok(Placement { problem, stream: stream.clone(), inputs, outputs, plans })
+        Ok(Placement { problem, stream: stream.clone(), inputs, outputs, plans: Vec::new() })
     }
 
     /// What the call's code is made for.
@@ -207,6 +207,10 @@ impl<'p> Placement<'p> {
     pub fn run(&mut self, schedule: Option<Schedule>, planned: bool) -> Result<Vec<Vec<u8>>, Error> {
         for placed in self.outputs.iter_mut().flatten() {
             placed.fill(&self.stream)?;
+        }
+        if planned && self.plans.is_empty() {
+            let (kernel, counts) = (&self.problem.kernel, self.problem.named_counts());
+            self.plans = plans(&self.stream, kernel, &views(&self.inputs), &counts)?;
         }
         let inputs = views(&self.inputs);
         let given: Vec<&RowPlan> = self.plans.iter().collect();

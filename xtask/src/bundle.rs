@@ -5,10 +5,39 @@ use std::process::{Command, Stdio};
 
 use crate::command::{cargo, root, run, target};
 
-/// Tests that a GPU machine runs, by name.
-const TESTS: [&str; 1] = ["gpu"];
+/// A program that cargo builds for its own use.
+struct Built {
+    /// As cargo's command line says: `--test`, `--bench`.
+    kind: &'static str,
+    package: &'static str,
+    name: &'static str,
+}
 
-/// Collects `rowloom` and the GPU tests, stripped, in `target/bundle`.
+const fn test(name: &'static str) -> Built {
+    Built { kind: "--test", package: "rowloom", name }
+}
+
+const fn bench(name: &'static str) -> Built {
+    Built { kind: "--bench", package: "rowloom", name }
+}
+
+/// What a GPU machine runs beside the command.
+const BUILT: [Built; 5] = [test("gpu"), test("gpu_sizes"), test("sanitize"), bench("generation"), bench("cpu")];
+
+/// Scripts that run some of it.
+const SCRIPTS: [&str; 1] = ["tests/sanitize.sh"];
+
+/// What to do with all of it.
+const COMMANDS: &str = "\
+On the GPU machine, in this folder:
+  export ROWLOOM_REQUIRE_GPU=1    a missing GPU is a failure
+  ./gpu --test-threads=4          bytes, every schedule, plans, errors
+  ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
+  ./sanitize.sh                   compute-sanitizer's four tools
+  ./rowloom selftest              digests of the CPU executor
+  ./rowloom report adaln_row_gather --device cuda:0 --out report.json";
+
+/// Collects `rowloom`, tests, benchmarks and scripts, stripped, in `target/bundle`.
 pub(crate) fn run_bundle() -> Result<(), String> {
     let folder = target().join("bundle");
     let _ = std::fs::remove_dir_all(&folder);
@@ -21,13 +50,15 @@ pub(crate) fn run_bundle() -> Result<(), String> {
     }
     run(&mut build)?;
     collect(&target().join("release/rowloom"), &folder.join("rowloom"))?;
-    for test in TESTS {
-        collect(&built_test(test)?, &folder.join(test))?;
+    for built in &BUILT {
+        collect(&built.path()?, &folder.join(built.name))?;
     }
-    println!(
-        "On the GPU machine: ROWLOOM_REQUIRE_GPU=1 ./gpu && ./rowloom report adaln_row_gather --device cuda:0 --out r.json"
-    );
-    println!("{}", folder.display());
+    for script in SCRIPTS {
+        let from = root().join(script);
+        let to = folder.join(from.file_name().unwrap_or_default());
+        copy(&from, &to)?;
+    }
+    println!("{COMMANDS}\n{}", folder.display());
     Ok(())
 }
 
@@ -38,22 +69,30 @@ fn commit() -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The path of a test binary, from cargo's own messages.
-fn built_test(name: &str) -> Result<PathBuf, String> {
-    let mut build = cargo();
-    build.args(["test", "--release", "--no-run", "--package", "rowloom", "--test", name, "--message-format=json"]);
-    let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo did not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("test `{name}` does not build"));
+impl Built {
+    /// Builds it; where it is, from cargo's own messages.
+    fn path(&self) -> Result<PathBuf, String> {
+        let &Built { kind, package, name } = self;
+        let mut build = cargo();
+        build.args(["test", "--release", "--no-run", "--package", package, kind, name, "--message-format=json"]);
+        let output =
+            build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo did not start: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("{name} does not build"));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let key = "\"executable\":\"";
+        let mut paths = text.lines().filter_map(|line| Some(line.split_once(key)?.1.split_once('"')?.0));
+        let path = paths.rfind(|path| path.contains(&format!("/{name}-")));
+        path.map(PathBuf::from).ok_or_else(|| format!("cargo names no binary of {name}"))
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let key = "\"executable\":\"";
-    let mut paths = text.lines().filter_map(|line| Some(line.split_once(key)?.1.split_once('"')?.0));
-    let path = paths.rfind(|path| path.contains(&format!("/{name}-")));
-    path.map(PathBuf::from).ok_or_else(|| format!("cargo names no binary of test `{name}`"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("cannot copy {}: {error}", from.display()))
 }
 
 fn collect(from: &Path, to: &Path) -> Result<(), String> {
-    std::fs::copy(from, to).map_err(|error| format!("cannot copy {}: {error}", from.display()))?;
+    copy(from, to)?;
     run(Command::new("strip").arg(to))
 }

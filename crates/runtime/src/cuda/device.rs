@@ -23,7 +23,8 @@ pub(super) struct Cuda {
     product: String,
     arch: Arch,
     /// Memory of our own, so that no setting of a shared pool is touched. `None`
-    /// where the device has no pools: allocations then wait for the device.
+    /// where the device has no pools, or `ROWLOOM_POOL=off` asks for an allocation of its own for
+    /// each tensor, so that tools see what lies beyond it: allocations then wait for the device.
     pool: Option<CUmemoryPool>,
 }
 
@@ -56,7 +57,8 @@ impl Cuda {
         // SAFETY: the device is one that the driver has given; the context is kept as long as the process.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(fail("cuDevicePrimaryCtxRetain"))?;
         let _entered = Entered::new(context).map_err(fail("cuCtxSetCurrent"))?;
-        let pool = if pools == 0 { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
+        let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
+        let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         Ok(Cuda { ordinal, context, product, arch: Arch((major * 10 + minor) as u32), pool })
     }
 
