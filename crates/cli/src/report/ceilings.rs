@@ -1,4 +1,8 @@
 //! How fast memory is, in the same run: what times are to be judged by.
+//!
+//! Rounds lie between the timings of the implementations. In each, every way of
+//! reading, writing or copying runs until its median is stable; the best median
+//! of all rounds counts.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -6,105 +10,174 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use rowloom_codegen::DType;
-use rowloom_runtime::{AnyTensor, ElementType, Stream, baseline};
+use rowloom_runtime::baseline::UNROLLS;
+use rowloom_runtime::{AnyTensor, Device, ElementType};
 
 use crate::error::{Error, Result};
 
+use super::clock::Clock;
+use super::latency::is_gpu;
 use super::schema::Ceiling;
 
 /// Bytes that one task works on.
 const PIECE: usize = 1 << 20;
 
-/// Rounds, of which the best counts.
-const ROUNDS: usize = 7;
+/// Runs on a CPU, of which the fastest counts: others use the machine too.
+const CPU_RUNS: usize = 5;
 
-/// The same on a GPU, where a round is short.
-const GPU_ROUNDS: usize = 20;
+/// Most bytes of a buffer on a CPU: beyond every cache, and still small beside the rest.
+const MOST_CPU_BYTES: u64 = 256 << 20;
 
-/// Most bytes of the buffers: beyond every cache, and still small beside the rest.
-const MOST_BYTES: u64 = 512 << 20;
+/// Runs on a GPU of which a median is taken.
+const GPU_RUNS: usize = 10;
 
-/// Reading, writing and copying `bytes` bytes, or as many as fit, on all cores of the CPU.
-pub fn of_cpu(bytes: u64) -> Ceiling {
-    let words = (bytes.clamp(8, MOST_BYTES) / 8) as usize;
-    let mut target = vec![0u64; words];
-    let source = vec![1u64; words];
-    let moved = words as f64 * 8.0;
-    let piece = PIECE / 8;
-    let read = best(|| {
-        let sum = source.par_chunks(piece).map(|piece| piece.iter().fold(0u64, |sum, word| sum ^ word));
-        black_box(sum.reduce(|| 0, |left, right| left ^ right));
-    });
-    let write = best(|| {
-        target.par_chunks_mut(piece).for_each(|piece| piece.fill(black_box(7)));
-    });
-    let write_alone = best(|| black_box(&mut target).fill(black_box(9)));
-    let copy = best(|| {
-        target.par_chunks_mut(piece).zip(source.par_chunks(piece)).for_each(|(to, from)| to.copy_from_slice(from));
-    });
-    let copy_alone = best(|| black_box(&mut target).copy_from_slice(black_box(&source)));
-    black_box(&target);
-    let gb_s = |bytes: f64, seconds: f64| bytes / seconds / 1e9;
-    Ceiling {
-        read_gb_s: gb_s(moved, read),
-        write_gb_s: gb_s(moved, write.min(write_alone)),
-        copy_gb_s: gb_s(2.0 * moved, copy.min(copy_alone)),
-    }
+/// Most medians that are taken until two in a row agree.
+const MOST_MEDIANS: usize = 10;
+
+/// How closely two medians agree.
+const STABLE: f64 = 0.02;
+
+/// The memory that ceilings are measured on, and the best of each so far.
+pub struct Ceilings {
+    bytes: u64,
+    gpu: Option<Tensors>,
+    /// Seconds.
+    read: f64,
+    write: f64,
+    copy: f64,
 }
 
-/// The same on a GPU: plain kernels and the driver's own fill and copy.
-pub fn of_gpu(stream: &Stream, bytes: u64) -> Result<Ceiling> {
-    let columns = 4096;
-    let rows = (bytes / columns / 4).max(1);
-    let tensor = || AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns).map_err(Error::failed);
-    let (mut target, source, mut sink) = (tensor()?, tensor()?, tensor()?);
-    let moved = (rows * columns * 4) as f64;
-    let (mut read, mut write, mut copy) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
-    for unroll in baseline::UNROLLS {
-        read = read.min(best_on(stream, || baseline::read(stream, source.view(), &mut sink.view_mut(), unroll))?);
-        write = write.min(best_on(stream, || baseline::write(stream, &mut target.view_mut(), unroll))?);
-        copy = copy.min(best_on(stream, || baseline::copy(stream, &mut target.view_mut(), source.view(), unroll))?);
-    }
-    write = write.min(best_on(stream, || target.view_mut().fill(stream, 0))?);
-    copy = copy.min(best_on(stream, || target.view_mut().copy_from(stream, source.view()))?);
-    let gb_s = |bytes: f64, us: f64| bytes / us / 1e3;
-    Ok(Ceiling { read_gb_s: gb_s(moved, read), write_gb_s: gb_s(moved, write), copy_gb_s: gb_s(2.0 * moved, copy) })
+struct Tensors {
+    source: AnyTensor,
+    target: AnyTensor,
+    sink: AnyTensor,
 }
 
-/// Microseconds of the fastest round.
-fn best_on(stream: &Stream, mut work: impl FnMut() -> std::result::Result<(), rowloom_runtime::Error>) -> Result<f64> {
-    let mut rounds = || {
-        work()?;
-        let mut marks = Vec::new();
-        for _ in 0..GPU_ROUNDS {
-            let start = stream.record()?;
-            work()?;
-            marks.push((start, stream.record()?));
+impl Ceilings {
+    /// For moving `bytes` bytes, or as many as fit on a CPU. `None` in emulation, which has no speed.
+    pub fn new(clock: &Clock<'_>, bytes: u64) -> Result<Option<Ceilings>> {
+        let stream = clock.baseline.stream();
+        let device = stream.device();
+        let start = |bytes, gpu| Ceilings { bytes, gpu, read: f64::INFINITY, write: f64::INFINITY, copy: f64::INFINITY };
+        if device == Device::cpu() {
+            return Ok(Some(start(bytes.clamp(8, MOST_CPU_BYTES) / 8 * 8, None)));
         }
-        let times = marks.iter().map(|(start, end)| end.elapsed_us(start));
-        times.collect::<std::result::Result<Vec<f64>, _>>()
-    };
-    let times = rounds().map_err(Error::failed)?;
-    Ok(times.into_iter().fold(f64::INFINITY, f64::min).max(1e-3))
+        if !is_gpu(&device) {
+            return Ok(None);
+        }
+        let columns = 4096;
+        let rows = (bytes / columns / 4).max(1);
+        let tensor = |rows| AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns).map_err(Error::failed);
+        let tensors = Tensors { source: tensor(rows)?, target: tensor(rows)?, sink: tensor(1)? };
+        Ok(Some(start(rows * columns * 4, Some(tensors))))
+    }
+
+    /// One round.
+    pub fn round(&mut self, clock: &Clock<'_>) -> Result<()> {
+        match self.gpu.take() {
+            Some(mut tensors) => {
+                self.on_gpu(clock, &mut tensors)?;
+                self.gpu = Some(tensors);
+            }
+            None => self.on_cpu(),
+        }
+        Ok(())
+    }
+
+    /// What the best of all rounds means.
+    pub fn ceiling(&self) -> Ceiling {
+        let gb_s = |bytes: f64, seconds: f64| bytes / seconds / 1e9;
+        let bytes = self.bytes as f64;
+        Ceiling {
+            read_gb_s: gb_s(bytes, self.read),
+            write_gb_s: gb_s(bytes, self.write),
+            copy_gb_s: gb_s(2.0 * bytes, self.copy),
+        }
+    }
+
+    fn on_gpu(&mut self, clock: &Clock<'_>, tensors: &mut Tensors) -> Result<()> {
+        let baseline = clock.baseline;
+        let stream = baseline.stream();
+        let Tensors { source, target, sink } = tensors;
+        for unroll in UNROLLS {
+            let read = stable(clock, || baseline.read(source.view(), &mut sink.view_mut(), unroll).map_err(Error::failed))?;
+            self.read = self.read.min(read);
+            let write = stable(clock, || baseline.write(&mut target.view_mut(), unroll).map_err(Error::failed))?;
+            self.write = self.write.min(write);
+            let copy = stable(clock, || {
+                baseline.copy(&mut target.view_mut(), source.view(), unroll).map_err(Error::failed)
+            })?;
+            self.copy = self.copy.min(copy);
+        }
+        let set = stable(clock, || target.view_mut().fill(stream, 0).map_err(Error::failed))?;
+        self.write = self.write.min(set);
+        let copy = stable(clock, || target.view_mut().copy_from(stream, source.view()).map_err(Error::failed))?;
+        self.copy = self.copy.min(copy);
+        Ok(())
+    }
+
+    fn on_cpu(&mut self) {
+        let words = (self.bytes / 8) as usize;
+        let mut target = vec![0u64; words];
+        let source = vec![1u64; words];
+        let piece = PIECE / 8;
+        let read = best(|| {
+            let sum = source.par_chunks(piece).map(|piece| piece.iter().fold(0u64, |sum, word| sum ^ word));
+            black_box(sum.reduce(|| 0, |left, right| left ^ right));
+        });
+        let write = best(|| {
+            target.par_chunks_mut(piece).for_each(|piece| piece.fill(black_box(7)));
+        });
+        let write_alone = best(|| black_box(&mut target).fill(black_box(9)));
+        let copy = best(|| {
+            target.par_chunks_mut(piece).zip(source.par_chunks(piece)).for_each(|(to, from)| to.copy_from_slice(from));
+        });
+        let copy_alone = best(|| black_box(&mut target).copy_from_slice(black_box(&source)));
+        black_box(&target);
+        self.read = self.read.min(read);
+        self.write = self.write.min(write).min(write_alone);
+        self.copy = self.copy.min(copy).min(copy_alone);
+    }
 }
 
-/// Seconds of the fastest round.
+/// Seconds of the median run once medians agree: what ran before has no say.
+fn stable(clock: &Clock<'_>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut last = f64::INFINITY;
+    for _ in 0..MOST_MEDIANS {
+        let median = clock.queue(2, GPU_RUNS, &mut work)?.us;
+        if (median - last).abs() <= STABLE * median {
+            return Ok(median.min(last) / 1e6);
+        }
+        last = median;
+    }
+    Ok(last / 1e6)
+}
+
+/// Seconds of the fastest run.
 fn best(mut work: impl FnMut()) -> f64 {
-    let rounds = (0..ROUNDS).map(|_| {
+    let runs = (0..CPU_RUNS).map(|_| {
         let start = Instant::now();
         work();
         start.elapsed().as_secs_f64()
     });
-    rounds.fold(f64::INFINITY, f64::min).max(1e-9)
+    runs.fold(f64::INFINITY, f64::min).max(1e-9)
 }
 
 #[cfg(test)]
 mod tests {
+    use indicatif::ProgressBar;
+    use rowloom_runtime::baseline::Baseline;
+
     use super::*;
 
     #[test]
     fn speeds_are_positive_and_finite() {
-        let ceiling = of_cpu(1 << 22);
+        let baseline = Baseline::new(&Device::cpu().stream().expect("a CPU")).expect("a baseline");
+        let progress = ProgressBar::hidden();
+        let clock = Clock { warm_up: 1, timed_runs: 3, seed: 0, progress: &progress, baseline: &baseline };
+        let mut ceilings = Ceilings::new(&clock, 1 << 22).expect("memory").expect("a CPU has a speed");
+        ceilings.round(&clock).expect("measured");
+        let ceiling = ceilings.ceiling();
         for speed in [ceiling.read_gb_s, ceiling.write_gb_s, ceiling.copy_gb_s] {
             assert!(speed.is_finite() && speed > 0.0, "{ceiling:?}");
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use rowloom_codegen::DType;
 
 /// Elements of one type.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,25 +31,8 @@ macro_rules! with_elements {
 pub(crate) use with_elements;
 
 impl Elements {
-    /// `count` times +0.0.
-    pub fn zeros(dtype: DType, count: usize) -> Elements {
-        match dtype {
-            DType::F32 => Elements::F32(bytemuck::zeroed_vec(count)),
-            DType::F16 => Elements::F16(bytemuck::zeroed_vec(count)),
-            DType::Bf16 => Elements::Bf16(bytemuck::zeroed_vec(count)),
-        }
-    }
-
-    /// `count` ones.
-    pub fn ones(dtype: DType, count: usize) -> Elements {
-        match dtype {
-            DType::F32 => Elements::F32(vec![1.0; count]),
-            DType::F16 => Elements::F16(vec![f16::ONE; count]),
-            DType::Bf16 => Elements::Bf16(vec![bf16::ONE; count]),
-        }
-    }
-
     /// Memory as it lies.
+    #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {
         with_elements!(self, values => bytemuck::cast_slice(values))
     }
@@ -62,16 +44,6 @@ impl Elements {
             Elements::F16(values) => f64::from(values[at]),
             Elements::Bf16(values) => f64::from(values[at]),
             Elements::I64(values) => values[at] as f64,
-        }
-    }
-
-    /// Stores a number, rounded once to nearest even.
-    pub fn store(&mut self, at: usize, number: f32) {
-        match self {
-            Elements::F32(values) => values[at] = number,
-            Elements::F16(values) => values[at] = f16::from_f32(number),
-            Elements::Bf16(values) => values[at] = bf16::from_f32(number),
-            Elements::I64(values) => values[at] = number as i64,
         }
     }
 }
@@ -94,6 +66,7 @@ impl HostTensor {
     }
 
     /// Bytes of a row.
+    #[cfg(test)]
     pub fn row(&self, row: usize) -> &[u8] {
         let bytes = self.elements.bytes();
         let width = bytes.len() / self.rows;
@@ -119,9 +92,6 @@ impl HostTensor {
         HostTensor::new(rows.len(), columns, elements)
     }
 }
-
-/// Per output of a kernel its tensors.
-pub type Outputs = Vec<Vec<HostTensor>>;
 
 #[cfg(test)]
 mod tests {

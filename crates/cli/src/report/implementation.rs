@@ -1,14 +1,16 @@
 //! What can be measured: an implementation of both directions of one kernel.
 
+use rowloom_codegen::Verified;
 use rowloom_codegen::ir::Direction;
+use rowloom_runtime::{AnyView, AnyViewMut};
 
 use crate::error::Result;
 
-use super::host::Outputs;
-use super::inputs::{Batch, Case};
-use super::latency::{Clock, Latency};
+use super::case::Case;
+use super::clock::Clock;
+use super::latency::Latency;
 
-/// An implementation of both directions of one kernel.
+/// An implementation of both directions of one kernel, on the device that a report measures.
 pub trait Implementation {
     /// Its key in the report.
     fn name(&self) -> &'static str;
@@ -16,23 +18,26 @@ pub trait Implementation {
     /// What it is, in words.
     fn source(&self) -> String;
 
-    /// A call with its inputs in place.
-    fn load<'a>(&'a self, direction: Direction, batch: &'a Batch) -> Result<Box<dyn Loaded + 'a>>;
+    /// What it implements.
+    fn kernel(&self, direction: Direction) -> &Verified;
+
+    /// One call from its inputs alone, under the default schedule or one of [`Implementation::schedules`].
+    fn run<'t>(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'t>>],
+        outputs: &mut [Vec<AnyViewMut<'t>>],
+        schedule: Option<usize>,
+    ) -> Result<()>;
+
+    /// How many schedules there are for such a call.
+    fn schedules(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &[Vec<AnyView<'_>>],
+    ) -> Result<usize>;
 
     /// Times of both directions at `positions` positions.
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency>;
-
-    /// The outputs of one call.
-    fn evaluate(&self, direction: Direction, batch: &Batch) -> Result<Outputs> {
-        self.load(direction, batch)?.run(None)
-    }
-}
-
-/// A call with its inputs in place, which can be made again and again.
-pub trait Loaded {
-    /// Runs it from its inputs alone, under the default schedule or one of [`Loaded::schedules`].
-    fn run(&mut self, schedule: Option<usize>) -> Result<Outputs>;
-
-    /// How many schedules there are beside the default one.
-    fn schedules(&self) -> usize;
 }

@@ -1,37 +1,21 @@
 //! The inputs of a measured kernel: what each seed makes them, whole, in
 //! slices of columns, and for chosen positions.
-//!
-//! Every op of the language so far treats columns alike and apart, so H can be
-//! cut into slices that are calls of their own. A reduction over columns will
-//! have to take its H whole.
 
 use std::ops::Range;
-use std::sync::Arc;
 
+use bytemuck::Pod;
+use half::{bf16, f16};
 use rayon::prelude::*;
-use rowloom_codegen::ir::{Direction, Extent, FloatType, InputKind, OutputKind};
+use rowloom_codegen::ir::{Direction, InputKind};
 use rowloom_codegen::{DType, Verified};
+use rowloom_op_adaln::Indices;
 use rowloom_op_adaln::layout::MODALITIES;
 use rowloom_op_adaln::random::{self, Normals};
-use rowloom_op_adaln::{Indices, Layout};
 
+use crate::error::Result;
+
+use super::case::Case;
 use super::host::{Elements, HostTensor};
-
-/// A kernel in both directions, with the sizes it is measured at.
-pub struct Case {
-    /// As declared.
-    pub forward: Arc<Verified>,
-    /// Derived, every gradient wanted.
-    pub backward: Arc<Verified>,
-    /// What every float parameter is.
-    pub dtype: DType,
-    /// Row counts, in the kernel's order.
-    pub counts: Vec<u64>,
-    /// H.
-    pub hidden: u64,
-    /// Where positions point.
-    pub layout: Layout,
-}
 
 /// The inputs of one call: per input of the kernel its tensors.
 #[derive(Clone, Debug)]
@@ -40,112 +24,53 @@ pub struct Batch {
     pub positions: usize,
     /// Columns of a chunk.
     pub hidden: usize,
-    /// In the kernel's order.
+    /// Per input of the kernel its tensors.
     pub inputs: Vec<Vec<HostTensor>>,
 }
 
 /// Columns that are stored and drawn together, for the cache's sake.
 const TILE: usize = 128;
 
+/// Rows that are put together by one task.
+const ROWS: usize = 64;
+
 impl Case {
     /// The batch of this seed: `columns` of every chunk.
-    pub fn batch(&self, kernel: &Verified, positions: u64, seed: u64, columns: Range<u64>) -> Batch {
+    pub fn batch(&self, kernel: &Verified, positions: u64, seed: u64, columns: Range<u64>) -> Result<Batch> {
         let hidden = (columns.end - columns.start) as usize;
-        let indices = self.layout.indices(positions, self.timesteps(kernel), seed);
+        let indices = self.layout.indices(positions, self.timesteps(kernel)?, seed);
         let positions = positions as usize;
-        let inputs = kernel.inputs.iter().enumerate().map(|(number, input)| {
-            let stream = |element: u32| {
+        let mut inputs = Vec::new();
+        for (number, input) in kernel.inputs.iter().enumerate() {
+            let draw = |element: u32, scale, dtype| {
                 let direction = u64::from(kernel.direction == Direction::Backward);
-                random::tensor(direction << 16 | (number as u64) << 8 | u64::from(element))
+                let stream = random::tensor(direction << 16 | (number as u64) << 8 | u64::from(element));
+                Draw { seed, stream, scale, dtype }
             };
-            let tensors = (0..input.count).into_par_iter();
-            match input.kind {
-                InputKind::Rows(ty) => tensors
-                    .map(|element| {
-                        let draw = Draw { seed, stream: stream(element), scale: 1.0, dtype: self.float(ty) };
-                        draw.tensor(positions, hidden, &[columns.start])
-                    })
-                    .collect(),
-                InputKind::Table { ty, rows, chunks } => tensors
-                    .map(|element| {
-                        let first: Vec<u64> =
-                            (0..u64::from(chunks)).map(|chunk| chunk * self.hidden + columns.start).collect();
-                        // A cotangent is a gradient, not a table of weights.
-                        let scale = if kernel.direction == Direction::Forward { 0.1 } else { 1.0 };
-                        let draw = Draw { seed, stream: stream(element), scale, dtype: self.float(ty) };
-                        draw.tensor(self.rows(rows), hidden, &first)
-                    })
-                    .collect(),
+            inputs.push(match input.kind {
+                InputKind::Rows(ty) => {
+                    let tensor = |element| draw(element, 1.0, self.float(ty)).tensor(positions, hidden, &[columns.start]);
+                    (0..input.count).map(tensor).collect()
+                }
+                InputKind::Table { ty, rows, chunks } => {
+                    let first: Vec<u64> = (0..u64::from(chunks)).map(|chunk| chunk * self.hidden + columns.start).collect();
+                    // A cotangent is a gradient, not a table of weights.
+                    let scale = if kernel.direction == Direction::Forward { 0.1 } else { 1.0 };
+                    let rows = self.rows(rows)? as usize;
+                    (0..input.count).map(|element| draw(element, scale, self.float(ty)).tensor(rows, hidden, &first)).collect()
+                }
                 InputKind::Index { bound, .. } => {
-                    let values = index(&input.name, &indices, self.rows(bound));
+                    let values = index(&input.name, &indices, self.rows(bound)?);
                     vec![HostTensor::new(positions, 1, Elements::I64(values))]
                 }
-            }
-        });
-        Batch { positions, hidden, inputs: inputs.collect() }
-    }
-
-    /// Both directions.
-    pub fn kernels(&self) -> [&Verified; 2] {
-        [&self.forward, &self.backward]
-    }
-
-    /// Row counts by their names.
-    pub fn named_counts<'k>(&self, kernel: &'k Verified) -> Vec<(&'k str, u64)> {
-        kernel.counts.iter().map(String::as_str).zip(self.counts.iter().copied()).collect()
-    }
-
-    /// The value of a size in row counts.
-    pub fn rows(&self, extent: Extent) -> usize {
-        extent.value(&self.counts).unwrap_or(1) as usize
-    }
-
-    /// What a float type is in this report.
-    pub fn float(&self, ty: FloatType) -> DType {
-        match ty {
-            FloatType::Param(_) => self.dtype,
-            FloatType::Fixed(dtype) => dtype,
+            });
         }
-    }
-
-    /// Bytes that the position tensors of both directions take per position and column.
-    pub fn bytes_per_position_and_column(&self) -> u64 {
-        let mut bytes = 0;
-        for kernel in [&self.forward, &self.backward] {
-            let mut of_kernel = 0;
-            for input in &kernel.inputs {
-                if let InputKind::Rows(ty) = input.kind {
-                    of_kernel += u64::from(input.count) * u64::from(self.float(ty).bytes());
-                }
-            }
-            for output in &kernel.outputs {
-                if let OutputKind::Rows(ty) = output.kind {
-                    of_kernel += output.values.len() as u64 * u64::from(self.float(ty).bytes());
-                }
-            }
-            bytes = of_kernel.max(bytes);
-        }
-        bytes
-    }
-
-    /// H in slices of at most `at_once` columns.
-    pub fn slices(&self, at_once: u64) -> Vec<Range<u64>> {
-        let starts = (0..self.hidden).step_by(at_once.max(1) as usize);
-        starts.map(|start| start..self.hidden.min(start + at_once.max(1))).collect()
-    }
-
-    /// Timesteps of the layout: those that an index of that name may have, else a third of the rows.
-    fn timesteps(&self, kernel: &Verified) -> u64 {
-        let bound = kernel.inputs.iter().find_map(|input| match input.kind {
-            InputKind::Index { bound, .. } if input.name == "timestep" => Some(self.rows(bound) as u64),
-            InputKind::Index { .. } | InputKind::Rows(_) | InputKind::Table { .. } => None,
-        });
-        bound.unwrap_or_else(|| self.counts.iter().copied().max().unwrap_or(1).div_ceil(MODALITIES))
+        Ok(Batch { positions, hidden, inputs })
     }
 }
 
 /// An index takes what the layout holds under its name; any other one the layout's table row.
-fn index(name: &str, indices: &Indices, bound: usize) -> Vec<i64> {
+fn index(name: &str, indices: &Indices, bound: u64) -> Vec<i64> {
     let bound = bound as i64;
     let values: Vec<i64> = match name {
         "timestep" => indices.timestep.clone(),
@@ -171,18 +96,48 @@ impl Draw {
     /// `hidden` columns from each of the columns `first`, side by side.
     fn tensor(self, rows: usize, hidden: usize, first: &[u64]) -> HostTensor {
         let width = first.len() * hidden;
-        let mut elements = Elements::zeros(self.dtype, rows * width);
-        for (chunk, first) in first.iter().enumerate() {
-            for tile in (0..hidden).step_by(TILE) {
-                let columns = TILE.min(hidden - tile);
-                let mut normals = Normals::new(self.seed, self.stream, first + tile as u64, columns);
-                for row in 0..rows {
-                    let at = row * width + chunk * hidden + tile;
-                    normals.row(|column, number| elements.store(at + column, number * self.scale));
-                }
-            }
-        }
+        let elements = match self.dtype {
+            DType::F32 => Elements::F32(self.drawn(rows, hidden, first, |number| number)),
+            DType::F16 => Elements::F16(self.drawn(rows, hidden, first, f16::from_f32)),
+            DType::Bf16 => Elements::Bf16(self.drawn(rows, hidden, first, bf16::from_f32)),
+        };
         HostTensor::new(rows, width, elements)
+    }
+
+    fn drawn<E: Pod + Send + Sync>(
+        self,
+        rows: usize,
+        hidden: usize,
+        first: &[u64],
+        round: impl Fn(f32) -> E + Sync,
+    ) -> Vec<E> {
+        let width = first.len() * hidden;
+        let mut elements: Vec<E> = bytemuck::zeroed_vec(rows * width);
+        let tiles: Vec<(usize, u64, usize)> = (0..first.len())
+            .flat_map(|chunk| (0..hidden).step_by(TILE).map(move |tile| (chunk, tile)))
+            .map(|(chunk, tile)| (chunk * hidden + tile, first[chunk] + tile as u64, TILE.min(hidden - tile)))
+            .collect();
+        // Columns are drawn apart and put together a few tiles at a time: memory stays small.
+        for tiles in tiles.chunks(2 * rayon::current_num_threads()) {
+            let draw = |&(at, first, columns): &(usize, u64, usize)| {
+                let mut drawn = Vec::with_capacity(rows * columns);
+                let mut normals = Normals::new(self.seed, self.stream, first, columns);
+                for _ in 0..rows {
+                    normals.row(|_, number| drawn.push(round(number * self.scale)));
+                }
+                (at, columns, drawn)
+            };
+            let drawn: Vec<(usize, usize, Vec<E>)> = tiles.par_iter().map(draw).collect();
+            elements.par_chunks_mut(ROWS * width).enumerate().for_each(|(piece, elements)| {
+                for (row, elements) in elements.chunks_exact_mut(width).enumerate() {
+                    for (at, columns, drawn) in &drawn {
+                        let row = piece * ROWS + row;
+                        elements[*at..at + columns].copy_from_slice(&drawn[row * columns..][..*columns]);
+                    }
+                }
+            });
+        }
+        elements
     }
 }
 
@@ -203,12 +158,43 @@ impl Batch {
         let expr = &kernel.rows[number];
         let mut rows = vec![expr.offset; self.positions];
         for &(input, factor) in &expr.terms {
-            if let Elements::I64(values) = &*self.inputs[input.index()][0].elements {
-                for (row, value) in rows.iter_mut().zip(values) {
-                    *row += factor * *value as u64;
-                }
+            for (row, value) in rows.iter_mut().zip(self.index(input.index())) {
+                *row += factor * *value as u64;
             }
         }
         rows
+    }
+
+    /// The numbers of an index; none of an input that is no index.
+    pub fn index(&self, input: usize) -> &[i64] {
+        match &*self.inputs[input][0].elements {
+            Elements::I64(values) => values,
+            Elements::F32(_) | Elements::F16(_) | Elements::Bf16(_) => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_hold_the_numbers_of_the_whole() {
+        let draw = Draw { seed: 3, stream: random::tensor(1), scale: 0.1, dtype: DType::F32 };
+        let hidden = 300;
+        let whole = draw.tensor(130, hidden, &[0, hidden as u64]);
+        let slice = draw.tensor(130, 140, &[150, 150 + hidden as u64]);
+        for row in 0..130 {
+            let (whole, slice) = (whole.row(row), slice.row(row));
+            assert_eq!(&whole[150 * 4..290 * 4], &slice[..140 * 4]);
+            assert_eq!(&whole[(300 + 150) * 4..(300 + 290) * 4], &slice[140 * 4..]);
+        }
+        let mut normals = Normals::new(3, random::tensor(1), 7, 1);
+        let drawn: Vec<u8> = (0..130).flat_map(|row| whole.row(row)[7 * 4..8 * 4].to_vec()).collect();
+        let mut expected = Vec::new();
+        for _ in 0..130 {
+            normals.row(|_, number| expected.extend((number * 0.1).to_ne_bytes()));
+        }
+        assert_eq!(drawn, expected);
     }
 }

@@ -5,14 +5,15 @@
 //! are [`super::table_gradient`]'s.
 
 use rand::seq::{SliceRandom, index};
-use rowloom_codegen::Verified;
-use rowloom_codegen::ir::OutputKind;
+use rowloom_codegen::ir::{Direction, OutputKind};
 use rowloom_op_adaln::random;
+use rowloom_runtime::baseline::{Found, RowList};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::Measurement;
-use super::host::HostTensor;
+use super::calls::{Outputs, Part, compare};
+use super::placed::Inputs;
 use super::protocol::Protocol;
 use super::schema::{AllRows, Failure, FullVsSub, Keyed, Sweep};
 
@@ -23,49 +24,59 @@ const NAMED_FAILURES: usize = 8;
 struct SubBatch {
     /// Positions of the whole, in the order of the call.
     positions: Vec<u32>,
-    /// Which positions of the call to compare; `None` for all.
+    /// Which position of the call to compare; `None` for all.
     compare: Option<usize>,
-}
-
-impl SubBatch {
-    fn differs(&self, kernel: &Verified, sub: &[Vec<HostTensor>], full: &[Vec<HostTensor>]) -> bool {
-        let compare = match self.compare {
-            Some(at) => at..at + 1,
-            None => 0..self.positions.len(),
-        };
-        let outputs = kernel.outputs.iter().zip(sub.iter().zip(full));
-        let mut tensors = outputs
-            .filter(|(output, _)| matches!(output.kind, OutputKind::Rows(_)))
-            .flat_map(|(_, (sub, full))| sub.iter().zip(full));
-        tensors.any(|(sub, full)| compare.clone().any(|at| sub.row(at) != full.row(self.positions[at] as usize)))
-    }
 }
 
 /// Which sub-batches differ from the whole in an output with a position axis.
 fn differing(
     measurement: &Measurement<'_>,
-    kernel: &Verified,
-    batch: u64,
+    direction: Direction,
+    positions: u64,
     seed: u64,
     sub_batches: &[SubBatch],
 ) -> Result<Vec<bool>> {
+    let kernel = measurement.case.kernel(direction);
     let mut differ = vec![false; sub_batches.len()];
     let has_positions = kernel.outputs.iter().any(|output| matches!(output.kind, OutputKind::Rows(_)));
     if !has_positions {
         measurement.progress.inc(sub_batches.len() as u64);
         return Ok(differ);
     }
-    let slices = measurement.slices(batch);
+    let stream = measurement.baseline.stream();
+    let lists: Vec<u32> = sub_batches.iter().flat_map(|sub_batch| &sub_batch.positions).copied().collect();
+    let lists = RowList::new(stream, &lists).map_err(Error::failed)?;
+    let most = sub_batches.iter().map(|sub_batch| sub_batch.positions.len() as u64).max().unwrap_or(0);
+    let slices = measurement.slices(positions);
     for (number, columns) in slices.iter().enumerate() {
-        let whole = measurement.case.batch(kernel, batch, seed, columns.clone());
-        let full = measurement.implementation.evaluate(kernel.direction, &whole)?;
-        for (sub_batch, differ) in sub_batches.iter().zip(&mut differ) {
-            let call = whole.select(kernel, &sub_batch.positions);
-            let sub = measurement.implementation.evaluate(kernel.direction, &call)?;
-            *differ |= sub_batch.differs(kernel, &sub, &full);
+        let batch = measurement.case.batch(kernel, positions, seed, columns.clone())?;
+        let inputs = Inputs::place(stream, &batch)?;
+        let inputs = inputs.views()?;
+        let mut full = Outputs::new(measurement, direction, &inputs)?;
+        full.run(measurement, direction, &inputs, positions, None)?;
+        let mut part = Part::new(measurement, direction, &inputs, most)?;
+        let mut found = Found::new(stream, sub_batches.len() as u64).map_err(Error::failed)?;
+        let mut start = 0;
+        for (slot, sub_batch) in sub_batches.iter().enumerate() {
+            let end = start + sub_batch.positions.len() as u64;
+            let rows = lists.all().part(start..end).map_err(Error::failed)?;
+            start = end;
+            part.run(measurement, rows)?;
+            let compared = match sub_batch.compare {
+                Some(at) => at as u64..at as u64 + 1,
+                None => 0..rows.count(),
+            };
+            let rows = rows.part(compared.clone()).map_err(Error::failed)?;
+            for (sub, full) in part.outputs.with_positions().zip(full.with_positions()) {
+                let sub = sub.view().rows(compared.clone()).map_err(Error::failed)?;
+                compare(measurement, std::iter::once((sub, full.view())), rows, &mut found, slot as u64)?;
+            }
             if number + 1 == slices.len() {
                 measurement.progress.inc(1);
             }
+        }
+        for (differ, found) in differ.iter_mut().zip(found.read(stream).map_err(Error::failed)?) {
+            *differ |= found.is_some();
         }
     }
     Ok(differ)
@@ -84,8 +95,8 @@ pub fn all_rows(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Ke
         let mut counts = AllRows::default();
         for &seed in &protocol.seeds {
             counts.rows += batch;
-            counts.fwd_differ += count(&differing(measurement, &measurement.case.forward, batch, seed, &alone)?);
-            counts.rowgrad_differ += count(&differing(measurement, &measurement.case.backward, batch, seed, &alone)?);
+            counts.fwd_differ += count(&differing(measurement, Direction::Forward, batch, seed, &alone)?);
+            counts.rowgrad_differ += count(&differing(measurement, Direction::Backward, batch, seed, &alone)?);
         }
         result.push((batch.to_string(), counts));
     }
@@ -108,8 +119,8 @@ pub fn full_vs_sub(measurement: &Measurement<'_>, protocol: &Protocol) -> Result
         rowgrad_differ: 0,
     };
     for &seed in &protocol.full_batch_seeds {
-        let forward = differing(measurement, &measurement.case.forward, full, seed, &pieces)?;
-        let backward = differing(measurement, &measurement.case.backward, full, seed, &pieces)?;
+        let forward = differing(measurement, Direction::Forward, full, seed, &pieces)?;
+        let backward = differing(measurement, Direction::Backward, full, seed, &pieces)?;
         result.sub_batches += pieces.len() as u64;
         result.fwd_differ += count(&forward);
         result.rowgrad_differ += count(&backward);
@@ -129,8 +140,8 @@ pub fn sweep(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<Sweep
     let whole = protocol.sweep_batch;
     for &seed in &protocol.seeds {
         let calls = sweep_calls(protocol, seed);
-        let forward = differing(measurement, &measurement.case.forward, whole, seed, &calls)?;
-        let backward = differing(measurement, &measurement.case.backward, whole, seed, &calls)?;
+        let forward = differing(measurement, Direction::Forward, whole, seed, &calls)?;
+        let backward = differing(measurement, Direction::Backward, whole, seed, &calls)?;
         for (call, (forward, backward)) in calls.iter().zip(forward.into_iter().zip(backward)) {
             result.comparisons += 1;
             if !(forward || backward) {

@@ -6,19 +6,27 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rowloom_codegen::ir::Order;
 use rowloom_codegen::{Accumulate, IntType, Wants};
 use rowloom_op_adaln::random;
-use rowloom_runtime::{Declaration, Device};
+use rowloom_runtime::baseline::Baseline;
+use rowloom_runtime::{Declaration, Device, Stream};
 
 use crate::error::{Error, Result};
 
-use super::accuracy::accuracy;
+use super::accuracy::{self, Accuracy};
+use super::case::{Case, has_sums};
+use super::ceilings::Ceilings;
+use super::clock::Clock;
 use super::framework::Framework;
 use super::implementation::Implementation;
-use super::inputs::Case;
-use super::latency::{self, Clock, is_gpu};
+use super::latency::{self, is_gpu};
+use super::ours::Rowloom;
+use super::placed::Inputs;
 use super::protocol::Protocol;
-use super::schema::{AccuracyLatency, BatchInvariance, Ceiling, Keyed, Measured, Outcome, Record, Results};
-use super::stand_in::StandIn;
-use super::{ceilings, invariance, ours, table_gradient};
+use super::schema::{
+    AccuracyLatency, AllRows, BatchInvariance, Ceiling, FullVsSub, Keyed, Measured, Outcome, Record, Results, Sweep,
+    TableGradient,
+};
+use super::table_gradient::SumChecks;
+use super::{invariance, table_gradient};
 
 /// Bytes of position tensors in memory at once on a CPU, by which H is cut into slices.
 const BYTES_AT_ONCE: u64 = 320 << 20;
@@ -29,6 +37,8 @@ pub struct Measurement<'m> {
     pub case: &'m Case,
     /// Who is measured.
     pub implementation: &'m dyn Implementation,
+    /// What compares its results where they lie.
+    pub baseline: &'m Baseline,
     /// Whether H may be cut into slices to keep memory small.
     sliced: bool,
     /// Told of every comparison.
@@ -62,78 +72,154 @@ pub struct Everything {
 
 /// Measures everything.
 pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol: &Protocol) -> Result<Everything> {
-    let sliced = !is_gpu(device);
-    let implementations = implementations(declaration, case, device)?;
+    let stream = device.stream().map_err(Error::failed)?;
+    let baseline = Baseline::new(&stream).map_err(Error::failed)?;
+    let implementations = implementations(declaration, case, &stream)?;
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}").map_err(Error::failed)?);
-    let measurements: Vec<Measurement<'_>> = implementations
-        .iter()
-        .filter_map(|implementation| implementation.as_ref().ok())
-        .map(|implementation| Measurement { case, implementation: &**implementation, sliced, progress: &bar })
-        .collect();
-    let steps: u64 = measurements.iter().map(|measurement| steps(measurement, protocol)).sum();
-    bar.set_length(steps);
-
-    let mut invariances = Vec::new();
-    for measurement in &measurements {
-        bar.set_message(measurement.implementation.name());
-        invariances.push(invariance(measurement, protocol)?);
-    }
-    let mut by_size: Vec<Vec<(u64, AccuracyLatency)>> = vec![Vec::new(); measurements.len()];
-    let mut ceilings = Vec::new();
-    let clock = Clock {
-        warm_up: protocol.warm_up,
-        timed_runs: protocol.timed_runs,
-        seed: protocol.layout_seed,
-        progress: &bar,
-    };
-    for &positions in &protocol.positions {
-        bar.set_message(format!("S = {positions}"));
-        let accuracies = accuracy(&measurements, protocol, positions)?;
-        let bytes = case.bytes_per_position_and_column() * case.hidden * positions;
-        if is_gpu(device) {
-            let stream = device.stream().map_err(Error::failed)?;
-            ceilings.push((positions, ceilings::of_gpu(&stream, bytes)?));
-        } else if device.name() == "cpu" {
-            ceilings.push((positions, ceilings::of_cpu(bytes)));
-        }
-        for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
-            let latency = measurement.implementation.latency(case, positions, &clock)?;
-            sizes.push((positions, AccuracyLatency::new(&accuracy, latency)));
-        }
-    }
+    let runs = implementations.iter().filter_map(|implementation| implementation.as_ref().ok());
+    let runs: Vec<&dyn Implementation> = runs.map(|implementation| &**implementation).collect();
+    let mut measured = measure_all(&runs, case, &baseline, protocol, &bar)?;
     bar.finish_and_clear();
 
-    let mut measured = measurements.iter().zip(invariances.into_iter().zip(by_size)).map(
-        |(measurement, (batch_invariance, sizes))| {
-            Outcome::Measured(Box::new(Measured {
-                source: measurement.implementation.source(),
-                has_backward: true,
-                batch_invariance,
-                accuracy_latency: sizes.into_iter().collect(),
-            }))
-        },
-    );
-    let outcomes = NAMES.into_iter().zip(&implementations).filter_map(|(name, implementation)| {
+    let outcomes = NAMES.into_iter().zip(&implementations).map(|(name, implementation)| {
         let outcome = match implementation {
-            Ok(_) => measured.next()?,
+            Ok(_) => Outcome::Measured(Box::new(measured.results.remove(0))),
             Err(reason) => Outcome::Unavailable { unavailable: reason.clone() },
         };
-        Some((name, outcome))
+        (name, outcome)
     });
     Ok(Everything {
         results: Results { plain: outcomes.collect() },
-        ceilings: ceilings.into_iter().collect(),
+        ceilings: measured.ceilings.into_iter().collect(),
         record: Record {
             dtype: case.dtype.to_string(),
             hidden: case.hidden,
             rows: case.named_counts(&case.forward).into_iter().collect(),
             index: IntType::I64.to_string(),
             generator: random::GENERATOR.to_owned(),
-            columns_at_once: columns_at_once(case, sliced, protocol.full_batch.max(protocol.largest())),
+            columns_at_once: columns_at_once(case, !is_gpu(device), protocol.full_batch.max(protocol.largest())),
+            timing: timing(device),
             protocol: protocol.clone(),
         },
     })
+}
+
+/// How times were taken, for the record.
+fn timing(device: &Device) -> &'static str {
+    if is_gpu(device) {
+        "CUDA events around each run; planned calls are queued behind a delay, so that the host's time is not in them; \
+         ceilings in rounds between the implementations, the best stable median; caches are not flushed: \
+         from S = 4097 on, at H = 5376 in bf16, outputs or gradients (264 MB) exceed the L2 cache several times"
+    } else {
+        "the host's clock around each run"
+    }
+}
+
+/// What was measured of each implementation.
+pub struct MeasuredAll {
+    /// In the order of the implementations.
+    pub results: Vec<Measured>,
+    /// By S.
+    pub ceilings: Vec<(u64, Ceiling)>,
+}
+
+/// Measures these implementations of one case.
+pub fn measure_all(
+    implementations: &[&dyn Implementation],
+    case: &Case,
+    baseline: &Baseline,
+    protocol: &Protocol,
+    progress: &ProgressBar,
+) -> Result<MeasuredAll> {
+    let sliced = !is_gpu(&baseline.stream().device());
+    let measurement = |implementation| Measurement { case, implementation, baseline, sliced, progress };
+    let measurements: Vec<Measurement<'_>> = implementations.iter().copied().map(measurement).collect();
+    let mut steps_of_all = 0;
+    for measurement in &measurements {
+        steps_of_all += steps(measurement, protocol)?;
+    }
+    progress.set_length(steps_of_all);
+
+    let mut checks = Vec::new();
+    for measurement in &measurements {
+        progress.set_message(measurement.implementation.name());
+        checks.push(Published {
+            all_rows: invariance::all_rows(measurement, protocol)?,
+            full_vs_sub_batches: invariance::full_vs_sub(measurement, protocol)?,
+            batch_size_sweep: invariance::sweep(measurement, protocol)?,
+            params_repeatable: table_gradient::repeatable(measurement, protocol)?,
+        });
+    }
+    let mut sums = vec![TableGradient::default(); measurements.len()];
+    let mut by_size: Vec<Vec<(u64, AccuracyLatency)>> = vec![Vec::new(); measurements.len()];
+    let mut ceilings = Vec::new();
+    let clock =
+        Clock { warm_up: protocol.warm_up, timed_runs: protocol.timed_runs, seed: protocol.layout_seed, progress, baseline };
+    for &positions in &protocol.positions {
+        progress.set_message(format!("S = {positions}"));
+        let accuracies = normal_gradients(&measurements, protocol, positions, &mut sums)?;
+        let bytes = case.bytes_per_position_and_column() * case.hidden * positions;
+        let mut memory = Ceilings::new(&clock, bytes)?;
+        for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
+            if let Some(memory) = &mut memory {
+                memory.round(&clock)?;
+            }
+            let latency = measurement.implementation.latency(case, positions, &clock)?;
+            sizes.push((positions, AccuracyLatency::new(&accuracy, latency)));
+        }
+        if let Some(memory) = &mut memory {
+            memory.round(&clock)?;
+            ceilings.push((positions, memory.ceiling()));
+        }
+    }
+    let of_each = measurements.iter().zip(checks.into_iter().zip(sums).zip(by_size));
+    let results = of_each.map(|(measurement, ((checks, sums), sizes))| Measured {
+        source: measurement.implementation.source(),
+        has_backward: true,
+        batch_invariance: checks.with(sums),
+        accuracy_latency: sizes.into_iter().collect(),
+    });
+    Ok(MeasuredAll { results: results.collect(), ceilings })
+}
+
+/// What needs normal gradients at one S, which are made once: accuracy, and at the largest S
+/// the checks of sums.
+fn normal_gradients(
+    measurements: &[Measurement<'_>],
+    protocol: &Protocol,
+    positions: u64,
+    sums: &mut [TableGradient],
+) -> Result<Vec<Accuracy>> {
+    let mut accuracies = vec![Accuracy::default(); measurements.len()];
+    let Some(first) = measurements.first() else { return Ok(accuracies) };
+    let case = first.case;
+    for kernel in case.kernels() {
+        let direction = kernel.direction;
+        let new = |_| SumChecks::new(case, direction, protocol);
+        let mut checks = measurements.iter().map(new).collect::<Result<Vec<_>>>()?;
+        let checked = positions == protocol.largest() && has_sums(kernel);
+        for columns in first.slices(positions) {
+            let batch = case.batch(kernel, positions, protocol.layout_seed, columns)?;
+            let inputs = Inputs::place(first.baseline.stream(), &batch)?;
+            let inputs = inputs.views()?;
+            accuracy::slice(measurements, direction, &batch, &inputs, &mut accuracies)?;
+            if checked {
+                for (measurement, checks) in measurements.iter().zip(&mut checks) {
+                    checks.slice(measurement, &batch, &inputs)?;
+                }
+            }
+        }
+        if checked {
+            for (checks, sums) in checks.iter().zip(sums.iter_mut()) {
+                checks.add_to(sums);
+            }
+        }
+    }
+    for measurement in measurements {
+        measurement.progress.inc(1);
+    }
+    Ok(accuracies)
 }
 
 /// Keys of the implementations.
@@ -143,52 +229,62 @@ const NAMES: [&str; 3] = ["rowloom", "rowloom_f64", "index_select"];
 fn implementations(
     declaration: &Declaration,
     case: &Case,
-    device: &Device,
+    stream: &Stream,
 ) -> Result<Vec<std::result::Result<Box<dyn Implementation>, String>>> {
-    let ours = |name, accumulate: Accumulate| -> Result<Box<dyn Implementation>> {
-        let order = Order { accumulate, ..declaration.forward().order };
-        let ordered = declaration.with_order(order).map_err(Error::failed)?;
-        let kernels = (ordered.forward().clone().into(), ordered.backward(&Wants::all(ordered.forward())));
-        let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
-        Ok(Box::new(ours::Rowloom::new(name, source, kernels, case, device)?))
+    let ours = |name, accumulate| -> Result<Box<dyn Implementation>> {
+        Ok(Box::new(ordered(name, declaration, accumulate, stream)?))
     };
     let boxed = |implementation: Framework| Box::new(implementation) as Box<dyn Implementation>;
-    let framework = if is_gpu(device) {
-        Framework::new(case, device).map(boxed)
-    } else if device.name() == "cpu" {
-        Ok(Box::new(StandIn::new(case)) as Box<dyn Implementation>)
-    } else {
-        Err(format!("the framework path runs on a CPU or a GPU, not on {device}"))
-    };
+    let framework = Framework::new(case, stream).map(boxed);
     Ok(vec![Ok(ours(NAMES[0], Accumulate::F32)?), Ok(ours(NAMES[1], Accumulate::F64)?), framework])
 }
 
+/// rowloom with sums in this type.
+pub fn ordered(
+    name: &'static str,
+    declaration: &Declaration,
+    accumulate: Accumulate,
+    stream: &Stream,
+) -> Result<Rowloom> {
+    let order = Order { accumulate, ..declaration.forward().order };
+    let ordered = declaration.with_order(order).map_err(Error::failed)?;
+    let kernels = (ordered.forward().clone().into(), ordered.backward(&Wants::all(ordered.forward())));
+    let source = format!("rowloom, sums in blocks of {} in {accumulate}", order.block);
+    Ok(Rowloom::new(name, source, kernels, stream))
+}
+
 /// Steps of the progress bar for one implementation.
-fn steps(measurement: &Measurement<'_>, protocol: &Protocol) -> u64 {
+fn steps(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<u64> {
     let alone: u64 = protocol.all_rows.iter().sum::<u64>() * protocol.seeds.len() as u64;
     let published = 2 * (alone + protocol.sub_batches() + protocol.comparisons());
     let sizes = protocol.positions.len() as u64;
-    published + table_gradient::steps(measurement, protocol) + sizes * (1 + latency::STEPS)
+    Ok(published + table_gradient::steps(measurement, protocol)? + sizes * (1 + latency::STEPS))
 }
 
-/// All checks of batch invariance.
-fn invariance(measurement: &Measurement<'_>, protocol: &Protocol) -> Result<BatchInvariance> {
-    let all_rows = invariance::all_rows(measurement, protocol)?;
-    let full_vs_sub_batches = invariance::full_vs_sub(measurement, protocol)?;
-    let batch_size_sweep = invariance::sweep(measurement, protocol)?;
-    let params_repeatable = table_gradient::repeatable(measurement, protocol)?;
-    let table_gradient = table_gradient::table_gradient(measurement, protocol)?;
-    let batch_invariant = all_rows.0.iter().all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
-        && full_vs_sub_batches.fwd_differ + full_vs_sub_batches.rowgrad_differ == 0
-        && batch_size_sweep.differ == 0
-        && params_repeatable
-        && table_gradient.is_invariant();
-    Ok(BatchInvariance {
-        all_rows,
-        params_repeatable,
-        full_vs_sub_batches,
-        batch_size_sweep,
-        table_gradient,
-        batch_invariant,
-    })
+/// The checks as published.
+struct Published {
+    all_rows: Keyed<AllRows>,
+    full_vs_sub_batches: FullVsSub,
+    batch_size_sweep: Sweep,
+    params_repeatable: bool,
+}
+
+impl Published {
+    /// With those of sums: all there is to say about batch invariance.
+    fn with(self, table_gradient: TableGradient) -> BatchInvariance {
+        let Published { all_rows, full_vs_sub_batches, batch_size_sweep, params_repeatable } = self;
+        let batch_invariant = all_rows.0.iter().all(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ == 0)
+            && full_vs_sub_batches.fwd_differ + full_vs_sub_batches.rowgrad_differ == 0
+            && batch_size_sweep.differ == 0
+            && params_repeatable
+            && table_gradient.is_invariant();
+        BatchInvariance {
+            all_rows,
+            params_repeatable,
+            full_vs_sub_batches,
+            batch_size_sweep,
+            table_gradient,
+            batch_invariant,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use rowloom_codegen::Spec;
 use rowloom_codegen::ir::InputKind;
 
-use super::inputs::Case;
+use super::case::Case;
 use crate::error::{Error, Result};
 
 /// Refuses sizes whose tables (with their gradients) and indices alone exceed what is free.

@@ -1,7 +1,10 @@
 //! `rowloom report`: the published protocol, in the published schema.
 
 mod accuracy;
+mod calls;
+mod case;
 mod ceilings;
+mod clock;
 mod environment;
 mod framework;
 mod host;
@@ -17,7 +20,6 @@ mod planned;
 mod protocol;
 mod published;
 mod schema;
-mod stand_in;
 mod summary;
 mod table_gradient;
 
@@ -31,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output::{self, Output};
 
-use inputs::Case;
+use case::Case;
 use measure::Measurement;
 use protocol::Protocol;
 use published::Published;

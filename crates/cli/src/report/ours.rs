@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified};
-use rowloom_runtime::{AnyTensor, Call, Device, Stream, Tiling, allocate_outputs, run, spec};
+use rowloom_runtime::{AnyView, AnyViewMut, Call, Device, Stream, Tiling, run, spec};
 
 use crate::error::{Error, Result};
 
-use super::host::Outputs;
-use super::implementation::{Implementation, Loaded};
-use super::inputs::{Batch, Case};
-use super::latency::{Clock, Latency};
-use super::placed::{Inputs, read, views, views_mut};
+use super::calls::Views;
+use super::case::Case;
+use super::clock::Clock;
+use super::implementation::Implementation;
+use super::latency::Latency;
 
 /// A declared kernel on a device.
 pub struct Rowloom {
@@ -20,36 +20,34 @@ pub struct Rowloom {
     source: String,
     forward: Arc<Verified>,
     backward: Arc<Verified>,
-    counts: Vec<u64>,
     stream: Stream,
 }
 
-/// Cuts of the CPU's work that are compared with its own choice: columns of a task, threads.
+/// Cuts of the CPU's work that are compared with its own choice, in the place of a GPU's
+/// schedules: columns of a task, threads.
 const TILINGS: [(u64, usize); 4] = [(64, 1), (1000, 2), (257, 3), (1 << 20, 8)];
 
 impl Rowloom {
-    /// This kernel pair, with the sizes of `case`, on `device`.
+    /// This kernel pair on `stream`.
     pub fn new(
         name: &'static str,
         source: String,
         kernels: (Arc<Verified>, Arc<Verified>),
-        case: &Case,
-        device: &Device,
-    ) -> Result<Rowloom> {
-        let stream = device.stream().map_err(Error::failed)?;
+        stream: &Stream,
+    ) -> Rowloom {
         let (forward, backward) = kernels;
-        Ok(Rowloom { name, source, forward, backward, counts: case.counts.clone(), stream })
+        Rowloom { name, source, forward, backward, stream: stream.clone() }
     }
 
-    fn kernel(&self, direction: Direction) -> &Verified {
-        match direction {
-            Direction::Forward => &self.forward,
-            Direction::Backward => &self.backward,
-        }
-    }
-
-    fn named_counts<'k>(&self, kernel: &'k Verified) -> Vec<(&'k str, u64)> {
-        kernel.counts.iter().map(String::as_str).zip(self.counts.iter().copied()).collect()
+    /// Every schedule that is legal for a call; none on a CPU.
+    fn legal(&self, kernel: &Verified, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Schedule>> {
+        let Some(arch) = self.stream.device().arch() else {
+            return Ok(Vec::new());
+        };
+        let spec = spec(kernel, inputs, outputs, false, arch).map_err(Error::failed)?;
+        let mut schedules = Schedule::space(kernel, &spec);
+        schedules.retain(|schedule| schedule.check(kernel, &spec).is_ok());
+        Ok(schedules)
     }
 }
 
@@ -62,65 +60,48 @@ impl Implementation for Rowloom {
         self.source.clone()
     }
 
-    fn load<'a>(&'a self, direction: Direction, batch: &'a Batch) -> Result<Box<dyn Loaded + 'a>> {
-        let kernel = self.kernel(direction);
-        let inputs = Inputs::place(&self.stream, batch)?;
-        let counts = self.named_counts(kernel);
-        let outputs = allocate_outputs(&self.stream, kernel, &inputs.views()?, &counts, None).map_err(Error::failed)?;
-        let mut placed = Placed { kernel, stream: &self.stream, inputs, outputs, schedules: Vec::new() };
-        placed.schedules = placed.legal_schedules()?;
-        Ok(Box::new(placed))
-    }
-
-    fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
-        super::planned::latency(&self.stream, (&self.forward, &self.backward), case, positions, clock)
-    }
-}
-
-struct Placed<'a> {
-    kernel: &'a Verified,
-    stream: &'a Stream,
-    inputs: Inputs<'a>,
-    outputs: Vec<Vec<AnyTensor>>,
-    /// All legal ones; none on a CPU.
-    schedules: Vec<Schedule>,
-}
-
-impl Placed<'_> {
-    fn legal_schedules(&self) -> Result<Vec<Schedule>> {
-        let Some(arch) = self.stream.device().arch() else {
-            return Ok(Vec::new());
-        };
-        let inputs = self.inputs.views()?;
-        let spec = spec(self.kernel, &inputs, &views(&self.outputs), false, arch).map_err(Error::failed)?;
-        let mut schedules = Schedule::space(self.kernel, &spec);
-        schedules.retain(|schedule| schedule.check(self.kernel, &spec).is_ok());
-        Ok(schedules)
-    }
-}
-
-impl Loaded for Placed<'_> {
-    fn run(&mut self, schedule: Option<usize>) -> Result<Outputs> {
-        // What a run leaves unwritten must not pass for what the last run wrote.
-        for mut output in views_mut(&mut self.outputs).into_iter().flatten() {
-            output.fill(self.stream, 0xff).map_err(Error::failed)?;
+    fn kernel(&self, direction: Direction) -> &Verified {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
         }
+    }
+
+    fn run<'t>(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'t>>],
+        outputs: &mut [Vec<AnyViewMut<'t>>],
+        schedule: Option<usize>,
+    ) -> Result<()> {
+        let kernel = self.kernel(direction);
         let (stream, schedule) = match schedule {
             None => (self.stream.clone(), None),
             Some(number) if self.stream.device() == Device::cpu() => {
                 let (columns, threads) = TILINGS[number];
                 (Stream::cpu(Tiling::new(columns, threads)), None)
             }
-            Some(number) => (self.stream.clone(), self.schedules.get(number).copied()),
+            Some(number) => {
+                let views: Views<'_> = outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
+                (self.stream.clone(), self.legal(kernel, inputs, &views)?.get(number).copied())
+            }
         };
-        let inputs = self.inputs.views()?;
-        let mut outputs = views_mut(&mut self.outputs);
-        let call = Call { inputs: &inputs, outputs: &mut outputs, plans: None, schedule, workspace: None };
-        run(&stream, self.kernel, call).map_err(Error::failed)?;
-        self.outputs.iter().map(|tensors| tensors.iter().map(|tensor| read(&stream, tensor)).collect()).collect()
+        run(&stream, kernel, Call { inputs, outputs, plans: None, schedule, workspace: None }).map_err(Error::failed)
     }
 
-    fn schedules(&self) -> usize {
-        if self.stream.device() == Device::cpu() { TILINGS.len() } else { self.schedules.len() }
+    fn schedules(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &[Vec<AnyView<'_>>],
+    ) -> Result<usize> {
+        if self.stream.device() == Device::cpu() {
+            return Ok(TILINGS.len());
+        }
+        Ok(self.legal(self.kernel(direction), inputs, outputs)?.len())
+    }
+
+    fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency> {
+        super::planned::latency(&self.stream, (&self.forward, &self.backward), case, positions, clock)
     }
 }

@@ -1,6 +1,7 @@
 //! Tensors of a call: views of the program's own memory, or copies on a device.
 
 use rowloom_codegen::{DType, IntType};
+use rowloom_runtime::baseline::{Baseline, Rows};
 use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, ElementType, Stream};
 
 use crate::error::{Error, Result};
@@ -73,4 +74,13 @@ pub fn read(stream: &Stream, tensor: &AnyTensor) -> Result<HostTensor> {
     };
     let elements = elements.map_err(Error::failed)?;
     Ok(HostTensor::new(tensor.rows() as usize, tensor.columns() as usize, elements))
+}
+
+/// Some rows of a tensor, where it lies.
+pub fn picked(baseline: &Baseline, tensor: &AnyTensor, rows: Rows<'_>) -> Result<AnyTensor> {
+    let ty = tensor.element_type();
+    let mut picked =
+        AnyTensor::uninit(baseline.stream(), ty, rows.count(), tensor.columns()).map_err(Error::failed)?;
+    baseline.gather(&mut picked.view_mut(), tensor.view(), rows).map_err(Error::failed)?;
+    Ok(picked)
 }

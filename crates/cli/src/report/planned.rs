@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::error::{Error, Result};
 
-use super::inputs::Case;
-use super::latency::{Clock, Latency, Ones, backward_inputs, unplanned};
+use super::case::Case;
+use super::clock::Clock;
+use super::latency::{HostTimes, Latency, Modes, backward_inputs, fill_ones, unplanned};
 use super::placed::{Inputs, views, views_mut};
 
 /// One kernel on one stream.
@@ -65,7 +66,7 @@ pub fn latency(
 ) -> Result<Latency> {
     let kernel = |kernel| Kernel { stream, kernel, counts: case.named_counts(kernel) };
     let (forward, backward) = (kernel(kernels.0), kernel(kernels.1));
-    let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden);
+    let batch = case.batch(forward.kernel, positions, clock.seed, 0..case.hidden)?;
     let placed = Inputs::place(stream, &batch)?;
     let inputs = placed.views()?;
     let mut latency = Latency::default();
@@ -73,27 +74,32 @@ pub fn latency(
         Direction::Forward => forward.run(inputs),
         Direction::Backward => backward.run(inputs),
     };
-    unplanned(stream, case, &inputs, &call, clock, &mut latency)?;
+    unplanned(case, &inputs, &call, clock, &mut latency)?;
 
     let mut outputs = forward.outputs(&inputs)?;
     let first = forward.source(&inputs, &outputs)?;
     let of_forward = forward.plans(&inputs)?;
     let of_forward: Vec<&RowPlan> = of_forward.iter().collect();
     let mut scratch = Workspace::new(stream);
-    latency.fwd_planned_us =
-        clock.median(stream, || forward.run_into(&inputs, &mut outputs, Some(&of_forward), Some(&mut scratch)))?;
+    let checked_us = clock.calls(|| forward.run_into(&inputs, &mut outputs, None, Some(&mut scratch)))?;
+    let fwd = clock.queued(|| forward.run_into(&inputs, &mut outputs, Some(&of_forward), Some(&mut scratch)))?;
+    latency.fwd_planned_us = Some(fwd.us);
+    latency.modes = Some(Modes { planned_us: fwd.us, checked_us });
 
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
-    Ones::new(stream, &outputs)?.fill(stream, &mut outputs)?;
+    fill_ones(clock.baseline, &mut outputs)?;
     let gradients = backward_inputs(case, &inputs, &outputs);
-    latency.plan_us = clock.median(stream, || backward.plans(&gradients).map(drop))?;
+    latency.plan_us = Some(plan_us(&backward, &gradients, clock)?);
     let of_backward = backward.plans(&gradients)?;
     let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
     let mut sums = backward.outputs(&gradients)?;
     let second = backward.source(&gradients, &sums)?;
     let mut scratch = Workspace::new(stream);
-    latency.bwd_planned_us =
-        clock.median(stream, || backward.run_into(&gradients, &mut sums, Some(&of_backward), Some(&mut scratch)))?;
+    let bwd = clock.queued(|| backward.run_into(&gradients, &mut sums, Some(&of_backward), Some(&mut scratch)))?;
+    latency.bwd_planned_us = Some(bwd.us);
+    if fwd.host_us.is_some() {
+        latency.host_us = Some(HostTimes { fwd_planned: fwd.host_us, bwd_planned: bwd.host_us });
+    }
     let of_plans: u64 = of_backward.iter().map(|plan| plan.bytes()).sum();
     latency.workspace_bytes = Some(scratch.bytes() + of_plans);
     if let (Some((schedule, hash)), Some((backward_schedule, backward_hash))) = (first, second) {
@@ -101,4 +107,9 @@ pub fn latency(
         latency.source_hash = json!({"forward": hash, "backward": backward_hash});
     }
     Ok(latency)
+}
+
+/// Time of building the plans of a backward, with what the call waits for.
+fn plan_us(backward: &Kernel<'_>, gradients: &[Vec<AnyView<'_>>], clock: &Clock<'_>) -> Result<f64> {
+    clock.calls(|| backward.plans(gradients).map(drop))
 }

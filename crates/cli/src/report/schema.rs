@@ -167,7 +167,7 @@ pub struct TableGradient {
     pub other_rows_permuted: u64,
     /// Of those, different.
     pub other_rows_permuted_differ: u64,
-    /// Legal schedules against the default; on a CPU, numbers of threads.
+    /// Legal schedules against the default; on a CPU, cuts of the columns and numbers of threads.
     pub schedules: u64,
     /// Of those, different.
     pub schedules_differ: u64,
@@ -279,6 +279,8 @@ pub struct Record {
     pub generator: String,
     /// Columns that comparisons hold in memory at once, at the largest S.
     pub columns_at_once: u64,
+    /// How times were taken.
+    pub timing: &'static str,
     /// Batches, seeds, runs.
     #[serde(flatten)]
     pub protocol: Protocol,

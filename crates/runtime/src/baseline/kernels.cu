@@ -90,6 +90,40 @@ extern "C" __global__ void scatter_add(
     }
 }
 
+static __device__ float to_float(u32 bits) {
+#if DTYPE == 0
+    return __uint_as_float(bits);
+#elif DTYPE == 1
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)bits));
+    return value;
+#else
+    return __uint_as_float(bits << 16);
+#endif
+}
+
+static __device__ element to_element(float value) {
+#if DTYPE == 0
+    return __float_as_uint(value);
+#elif DTYPE == 1
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+#else
+    u32 bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;
+    return (element)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
+}
+
+// out = left + right, each sum rounded to the type.
+extern "C" __global__ void add(element* out, const element* left, const element* right, u64 count) {
+    u64 step = gridDim.x * (u64)blockDim.x;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += step) {
+        out[i] = to_element(to_float(left[i]) + to_float(right[i]));
+    }
+}
+
 extern "C" __global__ void fill_ones(element* out, u64 count) {
     u64 step = gridDim.x * (u64)blockDim.x, first = blockIdx.x * (u64)blockDim.x + threadIdx.x;
     u32 one = DTYPE == 0 ? 0x3f800000u : DTYPE == 1 ? 0x3c003c00u : 0x3f803f80u;
@@ -138,4 +172,11 @@ extern "C" __global__ void copy(quad* to, const quad* from, u64 quads) {
         u64 at = first + k * (u64)blockDim.x;
         if (at < quads) to[at] = held[k];
     }
+}
+
+// Keeps the stream busy for as many microseconds, so that the host can queue ahead of the clock.
+extern "C" __global__ void delay(u64 us) {
+    u64 start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < us * 1000);
 }
