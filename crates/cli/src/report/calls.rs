@@ -110,7 +110,9 @@ impl<'w> Part<'w> {
         let stream = measurement.baseline.stream();
         let room = |view: &AnyView<'_>| AnyTensor::uninit(stream, view.element_type(), most, view.column_count());
         let picked = kernel.inputs.iter().zip(whole).map(|(input, views)| match input.kind {
-            InputKind::Rows(_) | InputKind::Index { .. } => views.iter().map(room).collect::<std::result::Result<_, _>>().map(Some),
+            InputKind::Rows(_) | InputKind::Index { .. } => {
+                views.iter().map(room).collect::<std::result::Result<_, _>>().map(Some)
+            }
             InputKind::Table { .. } => Ok(None),
         });
         let picked = picked.collect::<std::result::Result<Vec<_>, _>>().map_err(Error::failed)?;

@@ -58,7 +58,8 @@ impl Ceilings {
     pub fn new(clock: &Clock<'_>, bytes: u64) -> Result<Option<Ceilings>> {
         let stream = clock.baseline.stream();
         let device = stream.device();
-        let start = |bytes, gpu| Ceilings { bytes, gpu, read: f64::INFINITY, write: f64::INFINITY, copy: f64::INFINITY };
+        let start =
+            |bytes, gpu| Ceilings { bytes, gpu, read: f64::INFINITY, write: f64::INFINITY, copy: f64::INFINITY };
         if device == Device::cpu() {
             return Ok(Some(start(bytes.clamp(8, MOST_CPU_BYTES) / 8 * 8, None)));
         }
@@ -67,7 +68,8 @@ impl Ceilings {
         }
         let columns = 4096;
         let rows = (bytes / columns / 4).max(1);
-        let tensor = |rows| AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns).map_err(Error::failed);
+        let tensor =
+            |rows| AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns).map_err(Error::failed);
         let tensors = Tensors { source: tensor(rows)?, target: tensor(rows)?, sink: tensor(1)? };
         Ok(Some(start(rows * columns * 4, Some(tensors))))
     }
@@ -100,13 +102,13 @@ impl Ceilings {
         let stream = baseline.stream();
         let Tensors { source, target, sink } = tensors;
         for unroll in UNROLLS {
-            let read = stable(clock, || baseline.read(source.view(), &mut sink.view_mut(), unroll).map_err(Error::failed))?;
+            let read =
+                stable(clock, || baseline.read(source.view(), &mut sink.view_mut(), unroll).map_err(Error::failed))?;
             self.read = self.read.min(read);
             let write = stable(clock, || baseline.write(&mut target.view_mut(), unroll).map_err(Error::failed))?;
             self.write = self.write.min(write);
-            let copy = stable(clock, || {
-                baseline.copy(&mut target.view_mut(), source.view(), unroll).map_err(Error::failed)
-            })?;
+            let copy =
+                stable(clock, || baseline.copy(&mut target.view_mut(), source.view(), unroll).map_err(Error::failed))?;
             self.copy = self.copy.min(copy);
         }
         let set = stable(clock, || target.view_mut().fill(stream, 0).map_err(Error::failed))?;

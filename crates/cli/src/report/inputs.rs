@@ -49,15 +49,19 @@ impl Case {
             };
             inputs.push(match input.kind {
                 InputKind::Rows(ty) => {
-                    let tensor = |element| draw(element, 1.0, self.float(ty)).tensor(positions, hidden, &[columns.start]);
+                    let tensor =
+                        |element| draw(element, 1.0, self.float(ty)).tensor(positions, hidden, &[columns.start]);
                     (0..input.count).map(tensor).collect()
                 }
                 InputKind::Table { ty, rows, chunks } => {
-                    let first: Vec<u64> = (0..u64::from(chunks)).map(|chunk| chunk * self.hidden + columns.start).collect();
+                    let first: Vec<u64> =
+                        (0..u64::from(chunks)).map(|chunk| chunk * self.hidden + columns.start).collect();
                     // A cotangent is a gradient, not a table of weights.
                     let scale = if kernel.direction == Direction::Forward { 0.1 } else { 1.0 };
                     let rows = self.rows(rows)? as usize;
-                    (0..input.count).map(|element| draw(element, scale, self.float(ty)).tensor(rows, hidden, &first)).collect()
+                    (0..input.count)
+                        .map(|element| draw(element, scale, self.float(ty)).tensor(rows, hidden, &first))
+                        .collect()
                 }
                 InputKind::Index { bound, .. } => {
                     let values = index(&input.name, &indices, self.rows(bound)?);

@@ -154,8 +154,13 @@ pub fn measure_all(
     let mut sums = vec![TableGradient::default(); measurements.len()];
     let mut by_size: Vec<Vec<(u64, AccuracyLatency)>> = vec![Vec::new(); measurements.len()];
     let mut ceilings = Vec::new();
-    let clock =
-        Clock { warm_up: protocol.warm_up, timed_runs: protocol.timed_runs, seed: protocol.layout_seed, progress, baseline };
+    let clock = Clock {
+        warm_up: protocol.warm_up,
+        timed_runs: protocol.timed_runs,
+        seed: protocol.layout_seed,
+        progress,
+        baseline,
+    };
     for &positions in &protocol.positions {
         progress.set_message(format!("S = {positions}"));
         let accuracies = normal_gradients(&measurements, protocol, positions, &mut sums)?;

@@ -22,6 +22,8 @@ mod published;
 mod schema;
 mod summary;
 mod table_gradient;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

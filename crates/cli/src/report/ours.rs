@@ -40,7 +40,12 @@ impl Rowloom {
     }
 
     /// Every schedule that is legal for a call; none on a CPU.
-    fn legal(&self, kernel: &Verified, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Schedule>> {
+    fn legal(
+        &self,
+        kernel: &Verified,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &[Vec<AnyView<'_>>],
+    ) -> Result<Vec<Schedule>> {
         let Some(arch) = self.stream.device().arch() else {
             return Ok(Vec::new());
         };
@@ -82,7 +87,8 @@ impl Implementation for Rowloom {
                 (Stream::cpu(Tiling::new(columns, threads)), None)
             }
             Some(number) => {
-                let views: Views<'_> = outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
+                let views: Views<'_> =
+                    outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
                 (self.stream.clone(), self.legal(kernel, inputs, &views)?.get(number).copied())
             }
         };

@@ -79,8 +79,7 @@ pub fn read(stream: &Stream, tensor: &AnyTensor) -> Result<HostTensor> {
 /// Some rows of a tensor, where it lies.
 pub fn picked(baseline: &Baseline, tensor: &AnyTensor, rows: Rows<'_>) -> Result<AnyTensor> {
     let ty = tensor.element_type();
-    let mut picked =
-        AnyTensor::uninit(baseline.stream(), ty, rows.count(), tensor.columns()).map_err(Error::failed)?;
+    let mut picked = AnyTensor::uninit(baseline.stream(), ty, rows.count(), tensor.columns()).map_err(Error::failed)?;
     baseline.gather(&mut picked.view_mut(), tensor.view(), rows).map_err(Error::failed)?;
     Ok(picked)
 }

@@ -207,7 +207,14 @@ impl Zeros {
     }
 
     /// Whether a row to which no position adds is +0.0 in every bit.
-    fn compare(&self, measurement: &Measurement<'_>, sums: &Outputs, row: u64, found: &mut Found, slot: u64) -> Result<()> {
+    fn compare(
+        &self,
+        measurement: &Measurement<'_>,
+        sums: &Outputs,
+        row: u64,
+        found: &mut Found,
+        slot: u64,
+    ) -> Result<()> {
         for (sums, zeros) in sums.sums().zip(&self.0) {
             if row < sums.rows() {
                 let row = sums.view().rows(row..row + 1).map_err(Error::failed)?;

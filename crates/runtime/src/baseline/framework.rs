@@ -4,9 +4,7 @@
 use rowloom_codegen::IntType;
 use rowloom_codegen::cuda::{Count, Param};
 
-use super::launch::{
-    Launch, Text, contiguous, expect, expect_size, float, input, input_stride, output, output_stride,
-};
+use super::launch::{Launch, Text, contiguous, expect, expect_size, float, input, input_stride, output, output_stride};
 use super::{Baseline, Target, on_cpu};
 use crate::element::ElementType;
 use crate::error::Error;
@@ -89,7 +87,15 @@ impl Baseline {
         outputs: &[AnyView<'_>],
     ) -> Result<(), Error> {
         let grid = Count::Positions { per: 1, each: 1 };
-        self.run_on_gpu(&Launch { text, threads: THREADS, grid, params, positions: inputs[1].row_count(), inputs, outputs })
+        self.run_on_gpu(&Launch {
+            text,
+            threads: THREADS,
+            grid,
+            params,
+            positions: inputs[1].row_count(),
+            inputs,
+            outputs,
+        })
     }
 
     /// `out = left + right`, each sum rounded to the tensors' type.

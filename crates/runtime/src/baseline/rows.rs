@@ -131,8 +131,7 @@ impl Baseline {
             on_cpu::compare(left, right, rows.rows, &mut slot);
             return Ok(());
         }
-        let params =
-            vec![input(0), input_stride(0), input(1), input_stride(1), input(2), output(0), Param::Positions];
+        let params = vec![input(0), input_stride(0), input(1), input_stride(1), input(2), output(0), Param::Positions];
         self.run(&Launch {
             text: text("compare_rows", &[left, right]),
             threads: THREADS,

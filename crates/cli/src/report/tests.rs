@@ -1,0 +1,245 @@
+//! Every check on an implementation that is right, and on ones that are broken
+//! on purpose: a check that cannot fail is no check.
+
+use std::cell::Cell;
+
+use half::bf16;
+use indicatif::ProgressBar;
+use rowloom_codegen::ir::Direction;
+use rowloom_codegen::{Accumulate, DType, Verified, Wants};
+use rowloom_op_adaln::Layout;
+use rowloom_runtime::baseline::Baseline;
+use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, Stream};
+
+use crate::error::Result;
+
+use super::case::Case;
+use super::clock::Clock;
+use super::implementation::Implementation;
+use super::latency::Latency;
+use super::measure::{measure_all, ordered};
+use super::ours::Rowloom;
+use super::protocol::Protocol;
+use super::schema::{BatchInvariance, Measured};
+
+/// S of the batch that is cut, of the sweep's, and the largest of accuracy's.
+const FULL: u64 = 32;
+const LARGEST: u64 = 530;
+
+fn tiny() -> Protocol {
+    Protocol {
+        all_rows: vec![5],
+        seeds: vec![3],
+        full_batch: FULL,
+        sub_batch_sizes: vec![1, 7],
+        full_batch_seeds: vec![3],
+        sweep_batch: FULL,
+        batch_sizes: vec![1, 2, 9],
+        positions: vec![33, LARGEST],
+        layout_seed: 11,
+        warm_up: 1,
+        timed_runs: 2,
+        repeats: 3,
+    }
+}
+
+fn case() -> Case {
+    let kernel = crate::kernels::find("adaln_row_gather").expect("it is linked");
+    let declaration = (kernel.declaration)();
+    let forward = declaration.forward();
+    Case {
+        forward: forward.clone().into(),
+        backward: declaration.backward(&Wants::all(forward)),
+        dtype: DType::Bf16,
+        counts: vec![9],
+        hidden: 24,
+        layout: Layout::INTERLEAVED,
+    }
+}
+
+fn rowloom(accumulate: Accumulate, stream: &Stream) -> Rowloom {
+    let kernel = crate::kernels::find("adaln_row_gather").expect("it is linked");
+    ordered("rowloom", (kernel.declaration)(), accumulate, stream).expect("a kernel pair")
+}
+
+fn measured(implementations: &[&dyn Implementation], stream: &Stream) -> Vec<Measured> {
+    let baseline = Baseline::new(stream).expect("a baseline");
+    measure_all(implementations, &case(), &baseline, &tiny(), &ProgressBar::hidden()).expect("measured").results
+}
+
+/// All differences that a report counts.
+fn differences(checks: &BatchInvariance) -> [u64; 7] {
+    let sums = &checks.table_gradient;
+    [
+        checks.all_rows.0.iter().map(|(_, rows)| rows.fwd_differ + rows.rowgrad_differ).sum(),
+        checks.full_vs_sub_batches.fwd_differ + checks.full_vs_sub_batches.rowgrad_differ,
+        checks.batch_size_sweep.differ,
+        sums.isolated_rows_differ,
+        sums.other_rows_permuted_differ,
+        sums.schedules_differ,
+        sums.repeats_differ,
+    ]
+}
+
+#[test]
+fn nothing_differs_in_emulation() {
+    let stream = Device::emulated(7).expect("an emulated device").stream().expect("a stream");
+    let (f32_order, f64_order) = (rowloom(Accumulate::F32, &stream), rowloom(Accumulate::F64, &stream));
+    for measured in measured(&[&f32_order, &f64_order], &stream) {
+        let checks = &measured.batch_invariance;
+        assert_eq!(differences(checks), [0; 7]);
+        assert!(checks.batch_invariant && checks.params_repeatable);
+        assert_eq!(checks.batch_size_sweep.first_failures, []);
+        assert_eq!(checks.all_rows.0[0].1.rows, 5);
+        assert_eq!(checks.full_vs_sub_batches.sub_batches, 32 + 5);
+        assert_eq!(checks.batch_size_sweep.comparisons, 8 * (1 + 2 + 3 + 1));
+        let sums = &checks.table_gradient;
+        assert_eq!((sums.isolated_rows, sums.other_rows_permuted, sums.repeats), (9, 9, 3));
+        assert!(sums.schedules > 10, "{sums:?}");
+        for (positions, at) in &measured.accuracy_latency.0 {
+            assert_eq!(at.fwd_rel_err, 0.0, "{positions}");
+            assert!(at.grad_rel_err.0[0].1 < 0.004, "{positions}");
+            assert!(at.latency.schedule["backward"].is_string(), "{positions}");
+        }
+    }
+}
+
+/// What is wrong with an implementation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// Outputs of small calls have another bit at their first position.
+    SizeMatters,
+    /// Small calls write nothing.
+    Unwritten,
+    /// Sums take in what other rows' positions are.
+    OthersMatter,
+    /// One schedule has another bit.
+    OneSchedule,
+    /// Every third call has another bit.
+    SomeCalls,
+    /// Equal positions give unequal outputs in one place.
+    OneWrongNumber,
+}
+
+/// rowloom with a fault.
+struct Broken {
+    inner: Rowloom,
+    stream: Stream,
+    fault: Fault,
+    calls: Cell<u64>,
+}
+
+impl Broken {
+    /// Flips bits of the first element of the first rows of a tensor.
+    fn flip(&self, tensor: &mut AnyViewMut<'_>, rows: u64, bits: u16) -> Result<()> {
+        let view = tensor.as_view();
+        let (all, columns) = (view.row_count(), view.column_count());
+        let mut numbers: Vec<bf16> = view.to_vec(&self.stream).expect("numbers");
+        for row in 0..rows {
+            let number = &mut numbers[(row * columns) as usize];
+            *number = bf16::from_bits(number.to_bits() ^ bits);
+        }
+        let numbers = AnyTensor::from_slice(&self.stream, &numbers, all, columns).expect("a tensor");
+        tensor.copy_from(&self.stream, numbers.view()).expect("copied");
+        Ok(())
+    }
+}
+
+impl Implementation for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn source(&self) -> String {
+        "broken on purpose".to_owned()
+    }
+
+    fn kernel(&self, direction: Direction) -> &Verified {
+        self.inner.kernel(direction)
+    }
+
+    fn run<'t>(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'t>>],
+        outputs: &mut [Vec<AnyViewMut<'t>>],
+        schedule: Option<usize>,
+    ) -> Result<()> {
+        let index = inputs.iter().find(|views| views[0].column_count() == 1).expect("an index")[0];
+        let small = index.row_count() < 5;
+        if self.fault == Fault::Unwritten && small {
+            return Ok(());
+        }
+        self.inner.run(direction, inputs, outputs, schedule)?;
+        self.calls.set(self.calls.get() + 1);
+        let tensor = &mut outputs[0][0];
+        let rows = if direction == Direction::Backward { tensor.as_view().row_count() } else { 1 };
+        let forward = direction == Direction::Forward;
+        match self.fault {
+            Fault::SizeMatters if forward && small => self.flip(tensor, rows, 1),
+            Fault::OthersMatter if !forward => {
+                let positions = index.to_vec::<i64>(&self.stream).expect("numbers");
+                let sum = (1u64..).zip(positions).map(|(at, index)| at * index as u64).sum::<u64>();
+                self.flip(tensor, rows, (sum % 16) as u16)
+            }
+            Fault::OneSchedule if !forward && schedule == Some(0) => self.flip(tensor, 1, 0x8000),
+            Fault::SomeCalls if !forward && self.calls.get().is_multiple_of(3) => self.flip(tensor, 1, 1),
+            Fault::OneWrongNumber if forward && index.row_count() == LARGEST => self.flip(tensor, 1, 0x4000),
+            _ => Ok(()),
+        }
+    }
+
+    fn schedules(
+        &self,
+        direction: Direction,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &[Vec<AnyView<'_>>],
+    ) -> Result<usize> {
+        self.inner.schedules(direction, inputs, outputs)
+    }
+
+    fn latency(&self, _: &Case, _: u64, _: &Clock<'_>) -> Result<Latency> {
+        Ok(Latency::default())
+    }
+}
+
+fn broken(fault: Fault, stream: &Stream) -> Measured {
+    let inner = rowloom(Accumulate::F32, stream);
+    let broken = Broken { inner, stream: stream.clone(), fault, calls: Cell::new(0) };
+    measured(&[&broken], stream).remove(0)
+}
+
+#[test]
+fn each_check_finds_what_it_is_for() {
+    let stream = Device::cpu().stream().expect("a CPU");
+    for (fault, found) in [
+        (Fault::SizeMatters, [true, true, true, false, false, false, false]),
+        (Fault::Unwritten, [true, true, true, false, false, false, false]),
+        (Fault::OthersMatter, [false, false, false, true, true, false, false]),
+        (Fault::OneSchedule, [false, false, false, false, false, true, false]),
+        (Fault::OneWrongNumber, [false; 7]),
+    ] {
+        let measured = broken(fault, &stream);
+        let checks = &measured.batch_invariance;
+        assert_eq!(differences(checks).map(|count| count > 0), found, "{fault:?}: {checks:?}");
+        assert_eq!(checks.batch_invariant, !found.contains(&true), "{fault:?}");
+        assert_eq!(checks.batch_size_sweep.first_failures.is_empty(), !found[2], "{fault:?}");
+        let wrong = measured.accuracy_latency.0.iter().any(|(_, at)| at.fwd_rel_err > 0.0);
+        assert_eq!(wrong, fault == Fault::OneWrongNumber, "{fault:?}");
+    }
+    let checks = broken(Fault::SomeCalls, &stream).batch_invariance;
+    assert_eq!(checks.table_gradient.repeats_differ, 1, "{checks:?}");
+    assert!(!checks.params_repeatable && !checks.batch_invariant);
+}
+
+#[test]
+fn differences_on_a_device_are_found_there() {
+    let stream = Device::emulated(7).expect("an emulated device").stream().expect("a stream");
+    let checks = broken(Fault::SizeMatters, &stream).batch_invariance;
+    let [alone, pieces, sweep, ..] = differences(&checks);
+    // Every batch of one position; of the pieces those of one and the last, of four; every probe
+    // alone, and first of two.
+    assert_eq!((alone, pieces, sweep), (5, 32 + 1, 8 * 2), "{checks:?}");
+    let failure = checks.batch_size_sweep.first_failures[1];
+    assert_eq!((failure.seed, failure.batch, failure.position, failure.row), (3, 2, 0, 0));
+}
