@@ -131,7 +131,7 @@ struct Broken {
 
 impl Broken {
     /// Flips bits of the first element of the first rows of a tensor.
-    fn flip(&self, tensor: &mut AnyViewMut<'_>, rows: u64, bits: u16) -> Result<()> {
+    fn flip(&self, tensor: &mut AnyViewMut<'_>, rows: u64, bits: u16) {
         let view = tensor.as_view();
         let (all, columns) = (view.row_count(), view.column_count());
         let mut numbers: Vec<bf16> = view.to_vec(&self.stream).expect("numbers");
@@ -141,7 +141,6 @@ impl Broken {
         }
         let numbers = AnyTensor::from_slice(&self.stream, &numbers, all, columns).expect("a tensor");
         tensor.copy_from(&self.stream, numbers.view()).expect("copied");
-        Ok(())
     }
 }
 
@@ -175,18 +174,22 @@ impl Implementation for Broken {
         let tensor = &mut outputs[0][0];
         let rows = if direction == Direction::Backward { tensor.as_view().row_count() } else { 1 };
         let forward = direction == Direction::Forward;
-        match self.fault {
-            Fault::SizeMatters if forward && small => self.flip(tensor, rows, 1),
-            Fault::OthersMatter if !forward => {
+        let (hit, rows, bits) = match self.fault {
+            Fault::Unwritten => (false, 0, 0),
+            Fault::SizeMatters => (forward && small, rows, 1),
+            Fault::OthersMatter => {
                 let positions = index.to_vec::<i64>(&self.stream).expect("numbers");
                 let sum = (1u64..).zip(positions).map(|(at, index)| at * index as u64).sum::<u64>();
-                self.flip(tensor, rows, (sum % 16) as u16)
+                (!forward, rows, (sum % 16) as u16)
             }
-            Fault::OneSchedule if !forward && schedule == Some(0) => self.flip(tensor, 1, 0x8000),
-            Fault::SomeCalls if !forward && self.calls.get().is_multiple_of(3) => self.flip(tensor, 1, 1),
-            Fault::OneWrongNumber if forward && index.row_count() == LARGEST => self.flip(tensor, 1, 0x4000),
-            _ => Ok(()),
+            Fault::OneSchedule => (!forward && schedule == Some(0), 1, 0x8000),
+            Fault::SomeCalls => (!forward && self.calls.get().is_multiple_of(3), 1, 1),
+            Fault::OneWrongNumber => (forward && index.row_count() == LARGEST, 1, 0x4000),
+        };
+        if hit {
+            self.flip(tensor, rows, bits);
         }
+        Ok(())
     }
 
     fn schedules(

@@ -107,19 +107,19 @@ mod tests {
         ] {
             for &dtype in dtypes {
                 for arch in [80, 90] {
-                    compiles(&nvrtc, gpu(entry, dtype, 1), Arch(arch));
+                    compiles(nvrtc, gpu(entry, dtype, 1), Arch(arch));
                 }
             }
         }
         for (entry, unroll) in ["read", "write", "copy"].iter().flat_map(|entry| UNROLLS.map(|unroll| (*entry, unroll)))
         {
-            compiles(&nvrtc, gpu(entry, DType::F32, unroll), Arch::SM_90);
+            compiles(nvrtc, gpu(entry, DType::F32, unroll), Arch::SM_90);
         }
         for (entry, (word_bytes, lanes)) in ["gather_rows", "compare_rows"]
             .into_iter()
             .flat_map(|entry| [(1, 1), (2, 8), (2, 1), (4, 4), (8, 2), (8, 1)].map(|size| (entry, size)))
         {
-            compiles(&nvrtc, Text::Rows { entry, word_bytes, lanes, columns: 5376 }, Arch(80));
+            compiles(nvrtc, Text::Rows { entry, word_bytes, lanes, columns: 5376 }, Arch(80));
         }
     }
 
