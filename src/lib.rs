@@ -4,9 +4,9 @@
 pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
-    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, ImageFormat,
-    Int, Nvrtc, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut, Workspace,
-    allocate_outputs, oracle, plans, registered, run, spec,
+    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, Graph,
+    ImageFormat, Int, Nvrtc, Pending, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut,
+    Workspace, allocate_outputs, oracle, plans, registered, run, run_deferred, spec, workspace_bytes,
 };
 
 /// Kernels as data: IR, derived backwards, schedules and the CUDA C they become.
@@ -24,6 +24,7 @@ pub mod __private {
     pub use half;
     pub use inventory;
     pub use rowloom_runtime::generated::{
-        Arguments, Results, backward, backward_into, declared, forward, forward_into,
+        Arguments, Results, backward, backward_into, backward_workspace_bytes, declared, forward, forward_deferred,
+        forward_into, forward_workspace_bytes,
     };
 }

@@ -58,6 +58,17 @@ pub(crate) trait Accelerator: Send + Sync {
     /// See the trait.
     unsafe fn download(&self, stream: u64, address: u64, bytes: &mut [u8]) -> Result<(), Error>;
 
+    /// Addresses of `count` consecutive u64 of host memory that
+    /// [`Accelerator::download_later`] may write to; they live as long as the device.
+    fn allocate_words(&self, count: u64) -> Result<u64, Error>;
+
+    /// Copies a u64 of the device to one of [`Accelerator::allocate_words`], in the
+    /// stream's order, without waiting.
+    ///
+    /// # Safety
+    /// See the trait; and nobody else uses the word of the host until then.
+    unsafe fn download_later(&self, stream: u64, address: u64, word: u64) -> Result<(), Error>;
+
     /// Copies `bytes` bytes within the device. The two ranges do not overlap.
     ///
     /// # Safety
@@ -107,9 +118,49 @@ pub(crate) trait Accelerator: Send + Sync {
         Ok(0.0)
     }
 
+    /// Whether the work before an event is done.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn is_done(&self, _event: u64) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    /// Waits for the work before an event.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn finish(&self, _event: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Gives an event back.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn release_event(&self, _event: u64) {}
+
+    /// From now on what is queued on the stream is recorded, not run.
+    fn begin_capture(&self, stream: u64) -> Result<(), Error>;
+
+    /// Ends a capture, which a failed call within may have spoilt: then an error,
+    /// and the stream runs again as before.
+    fn end_capture(&self, stream: u64) -> Result<u64, Error>;
+
+    /// Whether the stream is captured, by whomever.
+    fn is_captured(&self, _stream: u64) -> bool {
+        false
+    }
+
+    /// Runs what was recorded, in the stream's order.
+    ///
+    /// # Safety
+    /// See the trait; and all memory that the recorded work uses is still allocated.
+    unsafe fn launch_graph(&self, stream: u64, graph: u64) -> Result<(), Error>;
+
+    /// Gives a graph back once its work is done.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn release_graph(&self, _graph: u64) {}
 }

@@ -1,8 +1,9 @@
 //! Devices and streams.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rowloom_codegen::{Arch, Source};
@@ -45,12 +46,23 @@ impl Device {
         Ok(Device(Place::Accelerator(Arc::new(Engine::new(crate::emulation::open(seed)?)))))
     }
 
-    /// `cuda:0` where there is one, else the CPU.
-    pub fn best() -> Device {
-        Device::cuda(0).unwrap_or_else(|_| Device::cpu())
+    /// GPUs that the CUDA driver sees: [`Device::cuda`] takes `0..count`. 0 without a driver.
+    ///
+    /// # Errors
+    /// [`Error::OldDriver`] and [`Error::Driver`]: a driver that is there but does not work.
+    pub fn count() -> Result<u32, Error> {
+        crate::cuda::count()
     }
 
-    /// `cpu`, `cuda:0`, `emulated`.
+    /// `cuda:0` where there is a GPU, else the CPU.
+    ///
+    /// # Errors
+    /// As [`Device::count`] and [`Device::cuda`]: a GPU that does not work is not taken for none.
+    pub fn best() -> Result<Device, Error> {
+        if Device::count()? == 0 { Ok(Device::cpu()) } else { Device::cuda(0) }
+    }
+
+    /// `cpu`, `cuda:0`, `emulated:0`.
     pub fn name(&self) -> String {
         match &self.0 {
             Place::Cpu => "cpu".to_owned(),
@@ -110,7 +122,7 @@ impl Device {
     /// When the driver has none left.
     pub fn stream(&self) -> Result<Stream, Error> {
         match &self.0 {
-            Place::Cpu => Ok(Stream(Lane::Cpu(Tiling::default()))),
+            Place::Cpu => Ok(Stream::cpu(Tiling::default())),
             Place::Accelerator(engine) => Ok(Stream(Lane::Accelerator(Queue::open(engine)?))),
         }
     }
@@ -162,15 +174,40 @@ pub struct Stream(pub(crate) Lane);
 
 #[derive(Clone)]
 pub(crate) enum Lane {
-    Cpu(Tiling),
+    Cpu(Arc<Host>),
     Accelerator(Arc<Queue>),
+}
+
+/// A stream of the CPU.
+pub(crate) struct Host {
+    pub(crate) tiling: Tiling,
+    /// Errors of deferred calls that nobody waits for any more.
+    pub(crate) unclaimed: Mutex<VecDeque<Error>>,
 }
 
 impl Stream {
     /// A stream of the CPU that cuts its work as `tiling` says. For tests: the
     /// bytes are the same for every tiling.
     pub fn cpu(tiling: Tiling) -> Stream {
-        Stream(Lane::Cpu(tiling))
+        Stream(Lane::Cpu(Arc::new(Host { tiling, unclaimed: Mutex::default() })))
+    }
+
+    /// A stream of another framework on `device`: a `CUstream` as a number, 0 being the
+    /// legacy default stream. It is not closed here.
+    ///
+    /// # Errors
+    /// [`Error::NoRawStream`] on the CPU.
+    ///
+    /// # Safety
+    /// The stream is of `device` in its primary context, and lives until every clone of
+    /// the result, and every tensor, plan, workspace, event and graph made or used on it, is
+    /// dropped: their memory is freed behind its work.
+    #[expect(unsafe_code, reason = "a stream is what its owner says")]
+    pub unsafe fn from_raw(device: &Device, stream: u64) -> Result<Stream, Error> {
+        match &device.0 {
+            Place::Cpu => Err(Error::NoRawStream),
+            Place::Accelerator(engine) => Ok(Stream(Lane::Accelerator(Queue::borrowed(engine, stream)))),
+        }
     }
 
     /// Its device.
@@ -184,11 +221,32 @@ impl Stream {
     /// Waits until all its work is done.
     ///
     /// # Errors
-    /// What the device reports about work that failed.
+    /// What the device reports about work that failed; the error of a deferred call that
+    /// nobody waited for.
     pub fn synchronize(&self) -> Result<(), Error> {
         match &self.0 {
-            Lane::Cpu(_) => Ok(()),
+            Lane::Cpu(_) => self.unclaimed_error(),
             Lane::Accelerator(queue) => queue.synchronize(),
+        }
+    }
+
+    /// The error of a deferred call that nobody waits for any more.
+    pub(crate) fn unclaimed_error(&self) -> Result<(), Error> {
+        match &self.0 {
+            Lane::Cpu(host) => {
+                host.unclaimed.lock().unwrap_or_else(PoisonError::into_inner).pop_front().map_or(Ok(()), Err)
+            }
+            Lane::Accelerator(queue) => queue.unclaimed_error(),
+        }
+    }
+
+    /// Whether two are one stream.
+    pub(crate) fn is(&self, other: &Stream) -> bool {
+        match (&self.0, &other.0) {
+            // Work of the CPU is done when a call returns.
+            (Lane::Cpu(_), Lane::Cpu(_)) => true,
+            (Lane::Accelerator(own), Lane::Accelerator(other)) => own.is(other),
+            (Lane::Cpu(_), Lane::Accelerator(_)) | (Lane::Accelerator(_), Lane::Cpu(_)) => false,
         }
     }
 
@@ -197,10 +255,11 @@ impl Stream {
     /// # Errors
     /// What the device reports.
     pub fn record(&self) -> Result<Event, Error> {
-        if let Lane::Accelerator(queue) = &self.0
-            && let Some(handle) = queue.engine.accelerator.record(queue.raw)?
-        {
-            return Ok(Event(Mark::Device { queue: queue.clone(), handle }));
+        if let Lane::Accelerator(queue) = &self.0 {
+            queue.refuse_capture("marking a point in time")?;
+            if let Some(handle) = queue.engine.accelerator.record(queue.raw)? {
+                return Ok(Event(Mark::Device { queue: queue.clone(), handle }));
+            }
         }
         Ok(Event(Mark::Host(Instant::now())))
     }

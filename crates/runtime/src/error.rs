@@ -210,6 +210,61 @@ pub enum Error {
     /// A workspace of another stream.
     #[error("the workspace belongs to another stream")]
     Workspace,
+    /// A workspace that a call would have to enlarge.
+    #[error("{kernel} needs a workspace of {needed} bytes, but this one has {found}: reserve them before")]
+    WorkspaceTooSmall {
+        /// Kernel.
+        kernel: String,
+        /// Bytes of the call.
+        needed: u64,
+        /// Bytes of the workspace.
+        found: u64,
+    },
+    /// A call without plans that would have to build them where it may not.
+    #[error("{kernel} sums by row and {doing}, so it needs a plan of each of: {rows_of}; build them with `RowPlan`")]
+    NeedsPlan {
+        /// Kernel.
+        kernel: String,
+        /// Why it may not build them, as a phrase.
+        doing: &'static str,
+        /// The row expressions, as they read in the language.
+        rows_of: String,
+    },
+    /// An index that a deferred call, for which nobody waited, found out of its bound.
+    #[error(
+        "an earlier deferred call of {kernel}: {argument}[{position}] is not in 0..{bound}; what it wrote is \
+         unspecified"
+    )]
+    Deferred {
+        /// Kernel.
+        kernel: String,
+        /// The index.
+        argument: String,
+        /// Smallest bad position.
+        position: u64,
+        /// Exclusive bound.
+        bound: u64,
+    },
+    /// Something that a stream cannot do while it is captured.
+    #[error("{doing} is not possible while the stream is captured into a graph: do it before the capture")]
+    Captured {
+        /// What, as a phrase.
+        doing: String,
+    },
+    /// A capture on the CPU.
+    #[error("the CPU has no graphs: call again instead, or take a stream of Device::cuda")]
+    NoGraphs,
+    /// A stream of another framework on the CPU.
+    #[error("the CPU has no streams of other frameworks: take Device::cpu().stream()")]
+    NoRawStream,
+    /// An address that no tensor can have.
+    #[error("{address:#x} is no address of {ty} elements: it must be a multiple of {} and not null", ty.bytes())]
+    Address {
+        /// The address.
+        address: u64,
+        /// What should be there.
+        ty: ElementType,
+    },
     /// A schedule that the kernel cannot run under.
     #[error("this schedule does not fit {kernel}: {reason}")]
     Schedule {

@@ -1,29 +1,34 @@
-//! Running a [`Source`] on an accelerator.
+//! Running a [`rowloom_codegen::Source`] on an accelerator.
 #![expect(unsafe_code, reason = "addresses and functions are plain numbers at the accelerator's interface")]
 
 use std::sync::Arc;
 
 use rowloom_codegen::Source;
 use rowloom_codegen::cuda::{Count, Param, PlanArray, Step};
+use smallvec::SmallVec;
 
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{DeviceMemory, Queue, Region, Use, Word};
 use crate::error::Error;
-use crate::plan::RowPlan;
+use crate::modules::Ready;
 use crate::tensor::AnyView;
-
-/// A source and its functions, one per entry in the order of its launches.
-pub(crate) struct Ready {
-    pub(crate) source: Source,
-    pub(crate) functions: Vec<u64>,
-}
 
 /// Where the tensors of a call lie. Whoever makes it has checked them against
 /// the kernel, and joined their memory to the stream.
+#[derive(Default)]
 pub(crate) struct Places {
     pub(crate) positions: u64,
-    pub(crate) inputs: Vec<Vec<Place>>,
-    pub(crate) outputs: Vec<Vec<Place>>,
-    pub(crate) plans: Vec<PlanPlace>,
+    pub(crate) inputs: TensorPlaces,
+    pub(crate) outputs: TensorPlaces,
+    pub(crate) plans: SmallVec<[PlanPlace; 2]>,
+}
+
+/// The tensors of each input or output, one after the other. On the stack for kernels
+/// of a usual size, as all else that a launch puts together.
+#[derive(Default)]
+pub(crate) struct TensorPlaces {
+    places: SmallVec<[Place; 16]>,
+    /// Where the tensors of each begin.
+    starts: SmallVec<[usize; 8]>,
 }
 
 /// A tensor: address of its first element, elements from row to row.
@@ -47,23 +52,35 @@ const MAX_GRID: u64 = (1 << 31) - 1;
 /// Alignment of scratch parts: that of an allocation.
 const PART: u64 = 256;
 
-impl Place {
-    /// Of a tensor on the queue's device; later work of the queue may use it.
-    pub(crate) fn of(queue: &Arc<Queue>, view: &AnyView<'_>) -> Result<Place, Error> {
-        view.join(queue)?;
-        Ok(Place { address: view.address(), row_stride: view.row_stride() })
+impl TensorPlaces {
+    /// Begins the next input or output.
+    pub(crate) fn begin(&mut self) {
+        self.starts.push(self.places.len());
+    }
+
+    /// One more of its tensors.
+    pub(crate) fn push(&mut self, place: Place) {
+        self.places.push(place);
+    }
+
+    fn at(&self, argument: usize, tensor: u32) -> Place {
+        self.places[self.starts[argument] + tensor as usize]
     }
 }
 
-impl PlanPlace {
-    /// Of a complete plan on the queue's device.
-    pub(crate) fn of(queue: &Arc<Queue>, plan: &RowPlan) -> PlanPlace {
-        let arrays = PlanArray::ALL.map(|array| {
-            let view = plan.array(array).view();
-            view.share(queue);
-            view.address()
-        });
-        PlanPlace { arrays, blocks: plan.blocks(), partials: plan.partials() }
+/// One tensor each.
+impl FromIterator<Place> for TensorPlaces {
+    fn from_iter<I: IntoIterator<Item = Place>>(places: I) -> TensorPlaces {
+        let places: SmallVec<_> = places.into_iter().collect();
+        TensorPlaces { starts: (0..places.len()).collect(), places }
+    }
+}
+
+impl Place {
+    /// Of a tensor on the queue's device; later work of the queue may use it so.
+    pub(crate) fn of(queue: &Arc<Queue>, view: &AnyView<'_>, how: Use) -> Result<Place, Error> {
+        view.join(queue, how)?;
+        Ok(Place { address: view.address(), row_stride: view.row_stride() })
     }
 }
 
@@ -78,13 +95,11 @@ impl Places {
     }
 
     fn argument(&self, param: Param, scratch: &[u64]) -> u64 {
-        let input = |input: rowloom_codegen::ir::InputId, element: u32| self.inputs[input.index()][element as usize];
-        let output = |output: u32, tensor: u32| self.outputs[output as usize][tensor as usize];
         match param {
-            Param::Input { input: id, element } => input(id, element).address,
-            Param::InputStride { input: id, element } => input(id, element).row_stride,
-            Param::Output { output: at, tensor } => output(at, tensor).address,
-            Param::OutputStride { output: at, tensor } => output(at, tensor).row_stride,
+            Param::Input { input, element } => self.inputs.at(input.index(), element).address,
+            Param::InputStride { input, element } => self.inputs.at(input.index(), element).row_stride,
+            Param::Output { output, tensor } => self.outputs.at(output as usize, tensor).address,
+            Param::OutputStride { output, tensor } => self.outputs.at(output as usize, tensor).row_stride,
             Param::Positions => self.positions,
             Param::Plan { row, array } => self.plans[row.index()].arrays[crate::plan::place(array)],
             Param::Blocks(row) => self.plans[row.index()].blocks,
@@ -93,7 +108,7 @@ impl Places {
     }
 
     /// Where each scratch part of a source begins, and the bytes of all together.
-    fn scratch(&self, source: &Source) -> (Vec<u64>, u64) {
+    fn scratch(&self, source: &Source) -> (SmallVec<[u64; 8]>, u64) {
         let mut bytes = 0;
         let starts = source.scratch.iter().map(|part| {
             let start = bytes;
@@ -109,24 +124,37 @@ impl Places {
     }
 }
 
-/// Queues the steps of a source. Gives its error word, for which it waits, if it
-/// has one: `None` when every index was in bounds.
-pub(crate) fn execute(
+/// Queues the steps of a source in scratch memory of its own, and waits for its error
+/// word if it has one: `None` when every index was in bounds.
+pub(crate) fn execute(queue: &Arc<Queue>, ready: &Ready, places: &Places) -> Result<Option<IndexFault>, Error> {
+    let memory = match places.scratch_bytes(&ready.source) {
+        0 => None,
+        bytes => Some(DeviceMemory::allocate(queue, bytes)?),
+    };
+    let scratch = memory.as_ref().map(DeviceMemory::region);
+    enqueue(queue, ready, places, scratch)?;
+    error_word(queue, ready, places, scratch)
+}
+
+/// Queues the steps of a source. The scratch memory has the bytes that it states and is
+/// joined to the queue; without any it may be missing.
+pub(crate) fn enqueue(
     queue: &Arc<Queue>,
     ready: &Ready,
     places: &Places,
-    memory: &mut DeviceMemory,
-) -> Result<Option<IndexFault>, Error> {
+    memory: Option<Region<'_>>,
+) -> Result<(), Error> {
     let source = &ready.source;
     let (starts, bytes) = places.scratch(source);
-    assert!(bytes <= memory.bytes(), "{bytes} bytes of scratch in {}", memory.bytes());
-    let scratch: Vec<u64> = starts.iter().map(|start| memory.address() + start).collect();
+    let (address, held) = memory.map_or((0, 0), |memory| (memory.address(), memory.bytes()));
+    assert!(bytes <= held, "{bytes} bytes of scratch in {held}");
+    let scratch: SmallVec<[u64; 8]> = starts.iter().map(|start| address + start).collect();
     let mut functions = ready.functions.iter();
     for step in &source.steps {
         match step {
             Step::Fill { scratch: part, byte } => {
                 let bytes = places.count(source.scratch[*part].elements) * source.scratch[*part].element_bytes;
-                memory.fill(queue, starts[*part], *byte, bytes)?;
+                memory.map_or(Ok(()), |memory| memory.fill(queue, starts[*part], *byte, bytes))?;
             }
             Step::Launch(entry) => {
                 let Some(&function) = functions.next() else { unreachable!("a source is loaded entry by entry") };
@@ -134,7 +162,8 @@ pub(crate) fn execute(
                 if grid == 0 {
                     continue;
                 }
-                let args: Vec<u64> = entry.params.iter().map(|&param| places.argument(param, &scratch)).collect();
+                let args: SmallVec<[u64; 32]> =
+                    entry.params.iter().map(|&param| places.argument(param, &scratch)).collect();
                 // SAFETY: the arguments are what the entry's parameters name: tensors that were
                 // checked against the kernel and joined to this queue, and scratch of the size
                 // that the source states; the function is of this source on this device.
@@ -144,11 +173,31 @@ pub(crate) fn execute(
             }
         }
     }
-    let Some(part) = source.error else { return Ok(None) };
+    Ok(())
+}
+
+/// Waits for the error word of what was queued, if the source has one.
+pub(crate) fn error_word(
+    queue: &Arc<Queue>,
+    ready: &Ready,
+    places: &Places,
+    memory: Option<Region<'_>>,
+) -> Result<Option<IndexFault>, Error> {
+    let Some((part, memory)) = ready.source.error.zip(memory) else { return Ok(None) };
     let mut word = [0; 8];
-    memory.download(queue, starts[part], &mut word)?;
-    let word = u64::from_ne_bytes(word);
-    Ok((word != u64::MAX).then_some(IndexFault { position: word / 256, term: (word % 256) as usize }))
+    memory.download(queue, places.scratch(&ready.source).0[part], &mut word)?;
+    Ok(IndexFault::of(u64::from_ne_bytes(word)))
+}
+
+/// Queues a copy of the error word to the host, if the source has one.
+pub(crate) fn fetch_error_word(
+    queue: &Arc<Queue>,
+    ready: &Ready,
+    places: &Places,
+    memory: Option<Region<'_>>,
+) -> Result<Option<Word>, Error> {
+    let Some((part, memory)) = ready.source.error.zip(memory) else { return Ok(None) };
+    Word::fetch(queue, &memory, places.scratch(&ready.source).0[part]).map(Some)
 }
 
 /// What an error word says.
@@ -158,4 +207,11 @@ pub(crate) struct IndexFault {
     pub(crate) position: u64,
     /// Of a kernel the number of the index among its inputs; of a plan its term.
     pub(crate) term: usize,
+}
+
+impl IndexFault {
+    /// `None` when every index was in bounds.
+    pub(crate) fn of(word: u64) -> Option<IndexFault> {
+        (word != u64::MAX).then_some(IndexFault { position: word / 256, term: (word % 256) as usize })
+    }
 }

@@ -9,6 +9,9 @@
 //! | checked, sorted indices | [`RowPlan`] | [`RowPlan::affine`] |
 //! | a declared kernel | [`Declaration`] | the `#[kernel]` macro, [`registered`] |
 //! | running it | [`run`] | a [`Call`] |
+//! | a check not waited for | [`Pending`] | [`run_deferred`] |
+//! | scratch memory of calls | [`Workspace`] | [`workspace_bytes`] |
+//! | calls to be replayed | [`Graph`] | [`Stream::capture`] |
 //!
 //! All unsafe code of rowloom is in this crate, and each piece says why it is sound.
 
@@ -27,6 +30,7 @@ mod engine;
 mod error;
 #[doc(hidden)]
 pub mod generated;
+mod graph;
 mod launch;
 mod modules;
 mod notice;
@@ -38,7 +42,7 @@ pub mod sources;
 mod tensor;
 mod workspace;
 
-pub use call::{Call, allocate_outputs, plans, run, spec};
+pub use call::{Call, Pending, allocate_outputs, plans, run, run_deferred, spec, workspace_bytes};
 pub use cpu::Tiling;
 pub use cuda::{Gpu, gpus};
 pub use declaration::{Declaration, Registered, registered};
@@ -46,6 +50,7 @@ pub use device::{Device, Event, Stream};
 pub use element::{Element, ElementType, Float, Int};
 pub use emulation::{Fault, ThreadId};
 pub use error::Error;
+pub use graph::Graph;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
 pub use plan::{RowPlan, RowShape, Term};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};

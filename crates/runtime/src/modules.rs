@@ -9,9 +9,14 @@ use rowloom_codegen::{Schedule, Source, Spec, Verified};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::launch::Ready;
 use crate::once::{Once, Slot, lock};
 use crate::sources;
+
+/// A source and its functions, one per entry in the order of its launches.
+pub(crate) struct Ready {
+    pub(crate) source: Source,
+    pub(crate) functions: Vec<u64>,
+}
 
 /// A kernel's code for one Spec and schedule.
 struct Specialised {
@@ -54,15 +59,20 @@ impl Modules {
 }
 
 impl Engine {
-    /// The code of a kernel under a schedule, or under the default one.
+    /// The code of a kernel under a schedule, or under the default one. `may_load` is asked
+    /// before anything is loaded.
     pub(crate) fn kernel(
         &self,
         kernel: &Verified,
         spec: &Spec,
         schedule: Option<Schedule>,
+        may_load: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Arc<Ready>, Error> {
         let slot = self.modules.slot(kernel, spec, schedule);
-        slot.get(|| self.ready(sources::kernel(kernel, spec, schedule)?))
+        slot.get(|| {
+            may_load()?;
+            self.ready(sources::kernel(kernel, spec, schedule)?)
+        })
     }
 
     /// The code that builds a plan.

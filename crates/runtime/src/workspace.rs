@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use crate::device::{Lane, Stream};
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{DeviceMemory, Region, Use};
 use crate::error::Error;
 
-/// Scratch memory of one stream. A call that needs more than it has makes it
-/// larger; with enough of it no call allocates. Its content means nothing.
+/// Scratch memory of one stream, for calls that write into given tensors: they never
+/// make it larger. Its content means nothing. How much a call needs, it says itself
+/// (`forward_workspace_bytes`, `backward_workspace_bytes`, [`crate::workspace_bytes`]);
+/// on the CPU that is nothing.
 pub struct Workspace {
     stream: Stream,
-    memory: Option<DeviceMemory>,
+    memory: Option<Arc<DeviceMemory>>,
 }
 
 impl Workspace {
@@ -19,18 +21,33 @@ impl Workspace {
         Workspace { stream: stream.clone(), memory: None }
     }
 
-    /// Bytes it holds now.
-    pub fn bytes(&self) -> u64 {
-        self.memory.as_ref().map_or(0, DeviceMemory::bytes)
-    }
-
-    /// Makes it hold at least `bytes` bytes. On the CPU it stays empty.
+    /// One of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or what the device reports.
+    /// As [`Workspace::reserve`].
+    pub fn with_bytes(stream: &Stream, bytes: u64) -> Result<Workspace, Error> {
+        let mut workspace = Workspace::new(stream);
+        workspace.reserve(bytes)?;
+        Ok(workspace)
+    }
+
+    /// Bytes it holds now.
+    pub fn bytes(&self) -> u64 {
+        self.memory.as_ref().map_or(0, |memory| memory.bytes())
+    }
+
+    /// Makes it hold at least `bytes` bytes. On the CPU it stays empty. A graph that
+    /// was captured with it keeps what it had.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] and [`Error::Captured`]; what the device reports.
     pub fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
-        if let Lane::Accelerator(queue) = &self.stream.0.clone() {
-            self.memory(queue, bytes)?;
+        if let Lane::Accelerator(queue) = &self.stream.0
+            && bytes > self.bytes()
+        {
+            // The old memory goes first: both at once need not fit.
+            self.memory = None;
+            self.memory = Some(DeviceMemory::allocate(queue, bytes)?);
         }
         Ok(())
     }
@@ -40,26 +57,22 @@ impl Workspace {
     /// # Errors
     /// What the device reports.
     pub fn fill(&mut self, byte: u8) -> Result<(), Error> {
-        if let (Lane::Accelerator(queue), Some(memory)) = (&self.stream.0, &mut self.memory) {
-            memory.fill(queue, 0, byte, memory.bytes())?;
+        match (&self.stream.0, &self.memory) {
+            (Lane::Accelerator(queue), Some(memory)) => memory.region().fill(queue, 0, byte, memory.bytes()),
+            (Lane::Accelerator(_) | Lane::Cpu(_), _) => Ok(()),
         }
-        Ok(())
     }
 
     pub(crate) fn belongs_to(&self, stream: &Stream) -> bool {
-        match (&self.stream.0, &stream.0) {
-            (Lane::Cpu(_), Lane::Cpu(_)) => true,
-            (Lane::Accelerator(own), Lane::Accelerator(other)) => Arc::ptr_eq(own, other),
-            (Lane::Cpu(_), Lane::Accelerator(_)) | (Lane::Accelerator(_), Lane::Cpu(_)) => false,
-        }
+        self.stream.is(stream)
     }
 
-    /// At least `bytes` bytes for work of `queue`, which must be its own.
-    pub(crate) fn memory(&mut self, queue: &Arc<Queue>, bytes: u64) -> Result<&mut DeviceMemory, Error> {
-        let enough = self.memory.take().filter(|memory| memory.bytes() >= bytes);
-        Ok(self.memory.insert(match enough {
-            Some(memory) => memory,
-            None => DeviceMemory::allocate(queue, bytes)?,
-        }))
+    /// Its memory for work of its stream, if it has `bytes` bytes.
+    pub(crate) fn region(&mut self, bytes: u64) -> Result<Option<Region<'_>>, Error> {
+        let Lane::Accelerator(queue) = &self.stream.0 else { return Ok(None) };
+        let Some(memory) = self.memory.as_ref().filter(|memory| memory.bytes() >= bytes) else { return Ok(None) };
+        let region = memory.region();
+        region.join(queue, Use::Write)?;
+        Ok(Some(region))
     }
 }

@@ -84,7 +84,7 @@ impl Implementation for Rowloom {
             None => (self.stream.clone(), None),
             Some(number) if self.stream.device() == Device::cpu() => {
                 let (columns, threads) = TILINGS[number];
-                (Stream::cpu(Tiling::new(columns, threads)), None)
+                (Stream::cpu(Tiling::new(columns, threads).map_err(Error::failed)?), None)
             }
             Some(number) => {
                 let views: Views<'_> =

@@ -3,7 +3,9 @@
 
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified, generate};
-use rowloom_runtime::{AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, spec};
+use rowloom_runtime::{
+    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, spec, workspace_bytes,
+};
 use serde_json::json;
 
 use crate::error::{Error, Result};
@@ -38,6 +40,19 @@ impl Kernel<'_> {
     ) -> Result<()> {
         let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
         run(self.stream, self.kernel, call).map_err(Error::failed)
+    }
+
+    /// A workspace for calls with these arguments.
+    fn workspace(
+        &self,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &mut [Vec<AnyTensor>],
+        plans: Option<&[&RowPlan]>,
+    ) -> Result<Workspace> {
+        let outputs = &mut views_mut(outputs)[..];
+        let call = Call { inputs, outputs, plans, schedule: None, workspace: None };
+        let bytes = workspace_bytes(self.stream, self.kernel, &call).map_err(Error::failed)?;
+        Workspace::with_bytes(self.stream, bytes).map_err(Error::failed)
     }
 
     fn run(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>> {
@@ -80,8 +95,13 @@ pub fn latency(
     let first = forward.source(&inputs, &outputs)?;
     let of_forward = forward.plans(&inputs)?;
     let of_forward: Vec<&RowPlan> = of_forward.iter().collect();
-    let mut scratch = Workspace::new(stream);
-    let checked_us = clock.calls(|| forward.run_into(&inputs, &mut outputs, None, Some(&mut scratch)))?;
+    // What sums by row builds a plan where none is given, and then memory is its own.
+    let mut scratch = match forward.kernel.sums() {
+        true => None,
+        false => Some(forward.workspace(&inputs, &mut outputs, None)?),
+    };
+    let checked_us = clock.calls(|| forward.run_into(&inputs, &mut outputs, None, scratch.as_mut()))?;
+    let mut scratch = forward.workspace(&inputs, &mut outputs, Some(&of_forward))?;
     let fwd = clock.queued(|| forward.run_into(&inputs, &mut outputs, Some(&of_forward), Some(&mut scratch)))?;
     latency.fwd_planned_us = Some(fwd.us);
     latency.modes = Some(Modes { planned_us: fwd.us, checked_us });
@@ -94,7 +114,7 @@ pub fn latency(
     let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
     let mut sums = backward.outputs(&gradients)?;
     let second = backward.source(&gradients, &sums)?;
-    let mut scratch = Workspace::new(stream);
+    let mut scratch = backward.workspace(&gradients, &mut sums, Some(&of_backward))?;
     let bwd = clock.queued(|| backward.run_into(&gradients, &mut sums, Some(&of_backward), Some(&mut scratch)))?;
     latency.bwd_planned_us = Some(bwd.us);
     if fwd.host_us.is_some() {

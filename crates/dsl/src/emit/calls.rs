@@ -1,12 +1,14 @@
-//! `forward`, `forward_into`, `backward`, `backward_into`.
+//! `forward`, `forward_into`, `forward_deferred`, `backward`, `backward_into`,
+//! `backward_f32`, and the bytes of workspace that the `_into` forms need.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use rowloom_codegen::Kernel;
 
-use super::types::Params;
+use super::structs::has_f32_gradients;
+use super::types::{self, Params};
 use crate::decl::Decl;
-use crate::lower::{determined_counts, gradient_generics, input_generics, output_generics};
+use crate::lower::{determined_counts, gradient_generics, input_generics, output_generics, rows_generics};
 
 /// All of them.
 pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
@@ -24,6 +26,57 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
     });
     let private = quote!(::rowloom::__private);
     let error = quote!(::rowloom::Error);
+    let inputs_count = types::inputs(decl).count();
+    let gradient_views = quote!([::std::option::Option<::rowloom::AnyViewMut<'g>>; #inputs_count]);
+    let into_doc = if kernel.rows.is_empty() {
+        String::new()
+    } else if kernel.sums() {
+        "It sums by row, so it needs a plan: to build one would allocate.".to_owned()
+    } else {
+        "Without a plan it waits.".to_owned()
+    };
+    let f32_gradients = has_f32_gradients(decl);
+    let gradients_doc = if f32_gradients { "`GradientsMut`, or `GradientsF32Mut`" } else { "`GradientsMut`" };
+    let gradients_doc = format!("`gradients` are {gradients_doc}: those that are there are wanted.");
+    let deferred = deferred(decl, kernel);
+    let backward = |name: &str, gradients: &TokenStream, stored: TokenStream, doc: &str| {
+        let name = format_ident!("{name}");
+        quote! {
+            #[doc = #doc]
+            #[doc = ""]
+            #[doc = #plan_doc]
+            ///
+            /// # Errors
+            /// As [`forward`].
+            pub fn #name<#plan_lifetime #(#bounded),*>(
+                stream: &::rowloom::Stream,
+                inputs: &Inputs<'_, #(#names),*>,
+                cotangents: &Cotangents<'_, #(#outputs),*>,
+                #plan_argument
+                wants: Wants,
+            ) -> ::std::result::Result<#gradients, #error> {
+                #plan_value
+                let arguments = #private::Arguments {
+                    inputs: &inputs.any(),
+                    cotangents: &cotangents.any(),
+                    plans,
+                };
+                let stored = #stored;
+                let results =
+                    #private::backward(stream, declaration(), arguments, &wants.by_input(), stored)?;
+                <#gradients>::take(results, wants)
+            }
+        }
+    };
+    let own = quote!(Gradients<#(#gradients),*>);
+    let doc = "Computes the gradients that are wanted into new tensors, each of its input's type.";
+    let backward_own = backward("backward", &own, quote!(::std::option::Option::None), doc);
+    let backward_f32 = f32_gradients.then(|| {
+        let rows = Params::of(decl, &rows_generics(decl)).names;
+        let stored = quote!(::std::option::Option::Some(<f32 as ::rowloom::Float>::DTYPE));
+        let doc = "The same with the gradients of tables in f32: what optimisers add up over many steps.";
+        backward("backward_f32", &quote!(GradientsF32<#(#rows),*>), stored, doc)
+    });
     quote! {
         /// Runs the kernel into new tensors.
         #[doc = ""]
@@ -46,12 +99,13 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             Outputs::take(results)
         }
 
-        /// Runs the kernel into tensors of the caller.
+        /// Runs the kernel into tensors of the caller, and allocates nothing.
+        #[doc = #into_doc]
         #[doc = ""]
         #[doc = #plan_doc]
         ///
         /// # Errors
-        /// As [`forward`].
+        /// As [`forward`]; a workspace of fewer bytes than [`forward_workspace_bytes`].
         pub fn forward_into<#plan_lifetime #(#bounded),*>(
             stream: &::rowloom::Stream,
             inputs: &Inputs<'_, #(#names),*>,
@@ -70,42 +124,44 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             )
         }
 
-        /// Computes the gradients that are wanted into new tensors.
-        #[doc = ""]
-        #[doc = #plan_doc]
+        /// Bytes of workspace that [`forward_into`] needs for these arguments.
         ///
         /// # Errors
-        /// As [`forward`].
-        pub fn backward<#plan_lifetime #(#bounded),*>(
+        /// As [`forward_into`], but for what indices hold.
+        pub fn forward_workspace_bytes<#plan_lifetime #(#bounded),*>(
             stream: &::rowloom::Stream,
             inputs: &Inputs<'_, #(#names),*>,
-            cotangents: &Cotangents<'_, #(#outputs),*>,
             #plan_argument
-            wants: Wants,
-        ) -> ::std::result::Result<Gradients<#(#gradients),*>, #error> {
+            outputs: OutputsMut<'_, #(#outputs),*>,
+        ) -> ::std::result::Result<u64, #error> {
             #plan_value
-            let arguments = #private::Arguments {
-                inputs: &inputs.any(),
-                cotangents: &cotangents.any(),
+            #private::forward_workspace_bytes(
+                stream,
+                declaration(),
+                &inputs.any(),
                 plans,
-            };
-            let results =
-                #private::backward(stream, declaration(), arguments, &wants.by_input())?;
-            Gradients::take(results, wants)
+                &outputs.any(),
+            )
         }
 
-        /// Computes gradients into tensors of the caller: those that are there are wanted.
+        #deferred
+        #backward_own
+        #backward_f32
+
+        /// Computes gradients into tensors of the caller, and allocates nothing.
+        #[doc = #gradients_doc]
         #[doc = ""]
         #[doc = #plan_doc]
         ///
         /// # Errors
-        /// As [`forward`].
-        pub fn backward_into<#plan_lifetime #(#bounded),*>(
+        /// As [`forward`]; a workspace of fewer bytes than [`backward_workspace_bytes`];
+        /// sums without a plan.
+        pub fn backward_into<'g, #plan_lifetime #(#bounded),*>(
             stream: &::rowloom::Stream,
             inputs: &Inputs<'_, #(#names),*>,
             cotangents: &Cotangents<'_, #(#outputs),*>,
             #plan_argument
-            gradients: GradientsMut<'_, #(#gradients),*>,
+            gradients: impl ::std::convert::Into<#gradient_views>,
             workspace: &mut ::rowloom::Workspace,
         ) -> ::std::result::Result<(), #error> {
             #plan_value
@@ -118,11 +174,64 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
                 stream,
                 declaration(),
                 arguments,
-                gradients.any(),
+                gradients.into(),
                 workspace,
             )
         }
+
+        /// Bytes of workspace that [`backward_into`] needs for these arguments.
+        ///
+        /// # Errors
+        /// As [`backward_into`], but for what indices hold.
+        pub fn backward_workspace_bytes<'g, #plan_lifetime #(#bounded),*>(
+            stream: &::rowloom::Stream,
+            inputs: &Inputs<'_, #(#names),*>,
+            cotangents: &Cotangents<'_, #(#outputs),*>,
+            #plan_argument
+            gradients: impl ::std::convert::Into<#gradient_views>,
+        ) -> ::std::result::Result<u64, #error> {
+            #plan_value
+            let arguments = #private::Arguments {
+                inputs: &inputs.any(),
+                cotangents: &cotangents.any(),
+                plans,
+            };
+            #private::backward_workspace_bytes(stream, declaration(), arguments, gradients.into())
+        }
     }
+}
+
+/// `forward_deferred` of a kernel that checks its indices itself: what sums needs a plan first.
+fn deferred(decl: &Decl, kernel: &Kernel) -> Option<TokenStream> {
+    if kernel.rows.is_empty() || kernel.sums() {
+        return None;
+    }
+    let Params { bounded, names } = Params::of(decl, &input_generics(decl));
+    let outputs = Params::of(decl, &output_generics(decl)).names;
+    let counts = undetermined(decl);
+    let count_arguments: Vec<&Ident> = counts.iter().map(|(_, argument)| argument).collect();
+    let count_names = counts.iter().map(|(name, _)| name);
+    Some(quote! {
+        /// Runs the kernel into new tensors without waiting for its check of the indices,
+        /// which the result does.
+        ///
+        /// # Errors
+        /// As [`forward`], but for what indices hold.
+        pub fn forward_deferred<'t, #(#bounded),*>(
+            stream: &::rowloom::Stream,
+            inputs: &Inputs<'t, #(#names),*>,
+            #(#count_arguments: u64,)*
+        ) -> ::std::result::Result<::rowloom::Pending<'t, Outputs<#(#outputs),*>>, ::rowloom::Error> {
+            let counts = [#((#count_names, #count_arguments)),*];
+            ::rowloom::__private::forward_deferred(
+                stream,
+                declaration(),
+                &inputs.any(),
+                &counts,
+                Outputs::take,
+            )
+        }
+    })
 }
 
 /// How a call takes its plans: none without row expressions, one, or an array.

@@ -20,6 +20,7 @@ pub fn wants(decl: &Decl) -> TokenStream {
             pub const #constant: Wants = Wants([#(#bits),*]);
         }
     });
+    let inputs_count = types::inputs(decl).count();
     let mut place = 0..count;
     let by_input = types::inputs(decl).map(|(_, kind)| match kind {
         InputKind::Rows(_) | InputKind::Table { .. } => {
@@ -41,8 +42,8 @@ pub fn wants(decl: &Decl) -> TokenStream {
                 Wants([true; #count])
             }
 
-            fn by_input(self) -> ::std::vec::Vec<bool> {
-                ::std::vec![#(#by_input),*]
+            fn by_input(self) -> [bool; #inputs_count] {
+                [#(#by_input),*]
             }
         }
 

@@ -101,6 +101,17 @@ pub fn gradient_generics(decl: &Decl) -> Used {
     used
 }
 
+/// By inputs whose gradient always has their own type: those that are no tables.
+pub fn rows_generics(decl: &Decl) -> Used {
+    let mut used = Used::none(decl);
+    for kind in decl.params.iter().filter_map(|param| param.kind) {
+        if matches!(kind, InputKind::Rows(_)) {
+            used.input(kind);
+        }
+    }
+    used
+}
+
 /// For each row count, whether the shape of some table among the inputs tells it.
 pub fn determined_counts(decl: &Decl) -> Vec<bool> {
     let mut used = Used::none(decl);

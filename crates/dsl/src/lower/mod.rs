@@ -13,7 +13,9 @@ use rowloom_codegen::ir::{
     Verified,
 };
 
-pub use generics::{Used, determined_counts, gradient_generics, input_generics, output_generics, used_generics};
+pub use generics::{
+    Used, determined_counts, gradient_generics, input_generics, output_generics, rows_generics, used_generics,
+};
 
 use crate::decl::Decl;
 use crate::errors::{Errors, Site};

@@ -8,21 +8,20 @@ use rowloom_codegen::cuda::{Count, Entry, Param, Step};
 use rowloom_codegen::ir::InputId;
 use rowloom_codegen::{DType, Source};
 
-use crate::device::{Lane, Stream};
 use crate::element::ElementType;
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{Queue, Use};
 use crate::error::Error;
-use crate::launch::{Place, Places, Ready, execute};
+use crate::launch::{Place, Places, TensorPlaces, enqueue};
+use crate::modules::Ready;
 use crate::tensor::AnyView;
 
 const KERNELS: &str = include_str!("kernels.cu");
 const ROWS: &str = include_str!("rows.cpp");
 
-/// What is loaded for a stream's device.
+/// What is loaded for an accelerator.
+#[derive(Default)]
 pub(super) struct Loaded {
     ready: RefCell<HashMap<Text, Arc<Ready>>>,
-    /// No kernel here has scratch memory, and a launch asks for some all the same.
-    scratch: RefCell<DeviceMemory>,
 }
 
 /// What the text of a kernel is specialised for.
@@ -46,28 +45,14 @@ pub(super) struct Launch<'a> {
 }
 
 impl Loaded {
-    pub(super) fn new(stream: &Stream) -> Result<Option<Loaded>, Error> {
-        match &stream.0 {
-            Lane::Cpu(_) => Ok(None),
-            Lane::Accelerator(queue) => {
-                let scratch = RefCell::new(DeviceMemory::allocate(queue, 0)?);
-                Ok(Some(Loaded { ready: RefCell::default(), scratch }))
-            }
-        }
-    }
-
     /// Queues a launch whose tensors are on the queue's device.
     pub(super) fn run(&self, queue: &Arc<Queue>, launch: &Launch<'_>) -> Result<(), Error> {
-        let places = |views: &[AnyView<'_>]| {
-            views.iter().map(|view| Ok(vec![Place::of(queue, view)?])).collect::<Result<Vec<_>, Error>>()
+        let places = |views: &[AnyView<'_>], how| {
+            views.iter().map(|view| Place::of(queue, view, how)).collect::<Result<TensorPlaces, Error>>()
         };
-        let places = Places {
-            positions: launch.positions,
-            inputs: places(launch.inputs)?,
-            outputs: places(launch.outputs)?,
-            plans: Vec::new(),
-        };
-        execute(queue, &*self.ready(queue, launch)?, &places, &mut self.scratch.borrow_mut()).map(drop)
+        let (inputs, outputs) = (places(launch.inputs, Use::Read)?, places(launch.outputs, Use::Write)?);
+        let places = Places { positions: launch.positions, inputs, outputs, ..Places::default() };
+        enqueue(queue, &*self.ready(queue, launch)?, &places, None)
     }
 
     fn ready(&self, queue: &Queue, launch: &Launch<'_>) -> Result<Arc<Ready>, Error> {

@@ -4,6 +4,7 @@ use rowloom_codegen::ir::{Extent, FloatType, IndexType, InputKind, Kernel, Outpu
 use rowloom_codegen::spec::Access;
 use rowloom_codegen::{Arch, DType, IntType, SClass, Spec};
 
+use super::grouped;
 use crate::element::ElementType;
 use crate::error::Error;
 use crate::plan::MAX_POSITIONS;
@@ -31,7 +32,7 @@ pub(super) struct Sizes {
 
 impl<'k> Facts<'k> {
     /// What the inputs say.
-    pub(super) fn of_inputs(kernel: &'k Kernel, inputs: &[Vec<AnyView<'_>>]) -> Result<Facts<'k>, Error> {
+    pub(super) fn of_inputs(kernel: &'k Kernel, inputs: &[AnyView<'_>]) -> Result<Facts<'k>, Error> {
         let mut facts = Facts {
             kernel,
             floats: vec![None; kernel.floats.len()],
@@ -40,9 +41,7 @@ impl<'k> Facts<'k> {
             hidden: None,
             positions: None,
         };
-        facts.arguments("inputs", kernel.inputs.len(), inputs.len())?;
-        for (input, tensors) in kernel.inputs.iter().zip(inputs) {
-            tensor_count(&input.name, input.count as usize, tensors.len())?;
+        for (input, tensors) in grouped::inputs(kernel, inputs) {
             for (element, view) in tensors.iter().enumerate() {
                 let argument = argument(&input.name, tensors.len(), element);
                 match input.kind {
@@ -56,11 +55,8 @@ impl<'k> Facts<'k> {
     }
 
     /// What the outputs add.
-    pub(super) fn add_outputs(&mut self, outputs: &[Vec<AnyView<'_>>]) -> Result<(), Error> {
-        let kernel = self.kernel;
-        self.arguments("outputs", kernel.outputs.len(), outputs.len())?;
-        for (output, tensors) in kernel.outputs.iter().zip(outputs) {
-            tensor_count(&output.name, output.tensors(), tensors.len())?;
+    pub(super) fn add_outputs(&mut self, outputs: &[AnyView<'_>]) -> Result<(), Error> {
+        for (output, tensors) in grouped::outputs(self.kernel, outputs) {
             for (element, view) in tensors.iter().enumerate() {
                 let argument = argument(&output.name, tensors.len(), element);
                 match output.kind {
@@ -146,13 +142,6 @@ impl<'k> Facts<'k> {
         (spec.inputs, spec.outputs) = (inputs, outputs);
         spec.check(kernel)?;
         Ok(Sizes { spec, positions })
-    }
-
-    fn arguments(&self, what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
-        if expected == found {
-            return Ok(());
-        }
-        Err(Error::Arguments { kernel: self.kernel.name.clone(), what, expected, found })
     }
 
     fn rows(&mut self, argument: &str, ty: FloatType, view: &AnyView<'_>) -> Result<(), Error> {
@@ -285,7 +274,8 @@ fn settle<T: Copy + PartialEq>(slot: &mut Known<T>, value: T, argument: &str) ->
     }
 }
 
-fn tensor_count(name: &str, expected: usize, found: usize) -> Result<(), Error> {
+/// Whether a call has as many tensors of an input or output as the kernel.
+pub(super) fn tensor_count(name: &str, expected: usize, found: usize) -> Result<(), Error> {
     if expected == found {
         return Ok(());
     }

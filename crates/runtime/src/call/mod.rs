@@ -1,11 +1,20 @@
 //! Calls: one entry for every kernel, direction and device.
+//!
+//! | mode | how | checks indices | waits |
+//! |---|---|---|---|
+//! | planned | [`run`] with plans | no: the plans have | no |
+//! | checked | [`run`] without plans | yes | yes |
+//! | deferred | [`run_deferred`] | yes | no: the [`Pending`] does |
 
 mod facts;
 mod on_accelerator;
 mod on_cpu;
+mod operands;
+mod pending;
+mod prepared;
 mod rows;
 
-use rowloom_codegen::ir::OutputKind;
+use rowloom_codegen::ir::{Kernel, OutputKind};
 use rowloom_codegen::{Arch, DType, Schedule, Spec, Verified};
 
 use crate::device::{Lane, Stream};
@@ -15,6 +24,10 @@ use crate::plan::RowPlan;
 use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
 use crate::workspace::Workspace;
 use facts::{Facts, Sizes};
+pub(crate) use operands::{Operands, Views, arguments, grouped};
+pub use pending::Pending;
+pub(crate) use prepared::PreparedCalls;
+use prepared::{Prepared, prepare};
 
 /// The arguments of one call of one kernel. `'t` is the tensors' lifetime.
 pub struct Call<'a, 't> {
@@ -27,7 +40,8 @@ pub struct Call<'a, 't> {
     pub plans: Option<&'a [&'a RowPlan]>,
     /// How to run; `None` takes the default. The CPU has none.
     pub schedule: Option<Schedule>,
-    /// Scratch memory to use; `None` allocates what is needed.
+    /// Scratch memory to use, with at least [`workspace_bytes`]: the call then
+    /// allocates nothing. `None` allocates what is needed.
     pub workspace: Option<&'a mut Workspace>,
 }
 
@@ -38,23 +52,116 @@ pub struct Call<'a, 't> {
 ///
 /// # Errors
 /// Every size, type, stride, device and plan that does not fit, before any work;
-/// [`Error::Index`] for an index out of bounds. Outputs are then unspecified.
+/// [`Error::WorkspaceTooSmall`], and [`Error::NeedsPlan`] for a kernel that sums with a
+/// workspace but without plans; [`Error::Captured`] for what a captured stream cannot
+/// do; [`Error::Deferred`] for an earlier call that nobody waited for.
+/// [`Error::Index`] for an index out of bounds: outputs are then unspecified.
 pub fn run(stream: &Stream, kernel: &Verified, call: Call<'_, '_>) -> Result<(), Error> {
-    let views: Vec<Vec<AnyView<'_>>> =
-        call.outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
-    let arch = stream.device().arch().unwrap_or(Arch::SM_90);
-    let Sizes { spec, positions } = sizes(kernel, call.inputs, &views, call.plans.is_some(), arch)?;
-    check_devices(stream, kernel, call.inputs, &views)?;
-    if let Some(plans) = call.plans {
-        rows::check_plans(stream, kernel, &spec, positions, plans)?;
+    let Call { inputs, outputs, plans, schedule, workspace } = call;
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let mut outputs = operands::flat_outputs(kernel, outputs)?;
+    let operands = Operands { inputs: &inputs, outputs: &mut outputs, plans };
+    run_flat(stream, kernel, None, operands, schedule, workspace)
+}
+
+/// The same with the tensors one after the other, and what was prepared for earlier calls.
+pub(crate) fn run_flat(
+    stream: &Stream,
+    kernel: &Verified,
+    known: Option<&PreparedCalls>,
+    operands: Operands<'_, '_, '_>,
+    schedule: Option<Schedule>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    stream.unclaimed_error()?;
+    if let Some(workspace) = &workspace {
+        if !workspace.belongs_to(stream) {
+            return Err(Error::Workspace);
+        }
+        needs_plans(kernel, operands.plans, "a call with a workspace allocates nothing")?;
     }
-    if call.workspace.as_ref().is_some_and(|workspace| !workspace.belongs_to(stream)) {
+    let prepared = prepare(stream, kernel, known, operands.inputs, &operands.views(), operands.plans, schedule)?;
+    match &stream.0 {
+        Lane::Cpu(host) => on_cpu::run(kernel, &prepared, operands, &host.tiling),
+        Lane::Accelerator(queue) => {
+            let call = on_accelerator::Queued { stream, queue, kernel, prepared: &prepared };
+            call.run(&operands, workspace)
+        }
+    }
+}
+
+/// Runs a kernel that checks its indices without waiting for what it finds.
+///
+/// # Errors
+/// As [`run`], but for what the indices hold; [`Error::NeedsPlan`] for a kernel that sums.
+pub fn run_deferred<'t>(stream: &Stream, kernel: &Verified, call: Call<'_, 't>) -> Result<Pending<'t, ()>, Error> {
+    let Call { inputs, outputs, plans, schedule, workspace } = call;
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let mut outputs = operands::flat_outputs(kernel, outputs)?;
+    let operands = Operands { inputs: &inputs, outputs: &mut outputs, plans };
+    run_deferred_flat(stream, kernel, None, operands, schedule, workspace)
+}
+
+/// The same with the tensors one after the other, and what was prepared for earlier calls.
+pub(crate) fn run_deferred_flat<'t>(
+    stream: &Stream,
+    kernel: &Verified,
+    known: Option<&PreparedCalls>,
+    operands: Operands<'_, 't, '_>,
+    schedule: Option<Schedule>,
+    workspace: Option<&mut Workspace>,
+) -> Result<Pending<'t, ()>, Error> {
+    stream.unclaimed_error()?;
+    if workspace.as_ref().is_some_and(|workspace| !workspace.belongs_to(stream)) {
         return Err(Error::Workspace);
     }
+    needs_plans(kernel, operands.plans, "a deferred call does not wait")?;
+    let prepared = prepare(stream, kernel, known, operands.inputs, &operands.views(), operands.plans, schedule)?;
     match &stream.0 {
-        Lane::Cpu(tiling) => on_cpu::run(kernel, &spec, positions, call, tiling),
-        Lane::Accelerator(queue) => on_accelerator::run(stream, queue, kernel, &spec, positions, call),
+        Lane::Cpu(host) => {
+            let done = on_cpu::run(kernel, &prepared, operands, &host.tiling);
+            Pending::of_host(stream, &kernel.name, done)
+        }
+        Lane::Accelerator(queue) => {
+            let call = on_accelerator::Queued { stream, queue, kernel, prepared: &prepared };
+            let word = call.defer(&operands, workspace)?;
+            Ok(Pending::queued(stream, prepared, word, operands.inputs))
+        }
     }
+}
+
+/// Bytes of workspace that this very call needs, whatever it has.
+///
+/// # Errors
+/// As [`run`].
+pub fn workspace_bytes(stream: &Stream, kernel: &Verified, call: &Call<'_, '_>) -> Result<u64, Error> {
+    let inputs = operands::flat_inputs(kernel, call.inputs)?;
+    let outputs = operands::flat_views(kernel, call.outputs)?;
+    workspace_bytes_flat(stream, kernel, None, &inputs, &outputs, call.plans, call.schedule)
+}
+
+/// The same with the tensors one after the other.
+pub(crate) fn workspace_bytes_flat(
+    stream: &Stream,
+    kernel: &Verified,
+    known: Option<&PreparedCalls>,
+    inputs: &[AnyView<'_>],
+    outputs: &[AnyView<'_>],
+    plans: Option<&[&RowPlan]>,
+    schedule: Option<Schedule>,
+) -> Result<u64, Error> {
+    needs_plans(kernel, plans, "a call with a workspace allocates nothing")?;
+    let prepared = prepare(stream, kernel, known, inputs, outputs, plans, schedule)?;
+    Ok(on_accelerator::scratch_bytes(&prepared, plans))
+}
+
+/// A call without plans of a kernel that sums builds them, where it may.
+fn needs_plans(kernel: &Kernel, plans: Option<&[&RowPlan]>, doing: &'static str) -> Result<(), Error> {
+    if plans.is_some() || !kernel.sums() {
+        return Ok(());
+    }
+    let rows: Vec<String> = kernel.rows.iter().map(|row| kernel.row_text(row)).collect();
+    Err(Error::NeedsPlan { kernel: kernel.name.clone(), doing, rows_of: rows.join(", ") })
 }
 
 /// Outputs of the right sizes for a call. `counts` gives the row counts that no
@@ -70,21 +177,37 @@ pub fn allocate_outputs(
     counts: &[(&str, u64)],
     gradient: Option<DType>,
 ) -> Result<Vec<Vec<AnyTensor>>, Error> {
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let mut tensors = allocate_flat(stream, kernel, &inputs, counts, gradient)?.into_iter();
+    Ok(kernel.outputs.iter().map(|output| tensors.by_ref().take(output.tensors()).collect()).collect())
+}
+
+/// The same, one after the other.
+pub(crate) fn allocate_flat(
+    stream: &Stream,
+    kernel: &Verified,
+    inputs: &[AnyView<'_>],
+    counts: &[(&str, u64)],
+    gradient: Option<DType>,
+) -> Result<Vec<AnyTensor>, Error> {
     let mut facts = Facts::of_inputs(kernel, inputs)?;
     facts.add_counts(counts)?;
     if let Some(ty) = gradient {
         facts.store_gradients_as(ty);
     }
     let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
-    let allocate = |output: &rowloom_codegen::ir::Output| {
+    let mut tensors = Vec::new();
+    for output in &kernel.outputs {
         let (ty, rows, columns) = match output.kind {
             OutputKind::Rows(ty) => (ty, positions, spec.hidden),
             OutputKind::Table { ty, rows } => (ty, spec.extent(rows), spec.hidden * output.values.len() as u64),
         };
         let ty = ElementType::Float(spec.float(ty));
-        (0..output.tensors()).map(|_| AnyTensor::uninit(stream, ty, rows, columns)).collect()
-    };
-    kernel.outputs.iter().map(allocate).collect()
+        for _ in 0..output.tensors() {
+            tensors.push(AnyTensor::uninit(stream, ty, rows, columns)?);
+        }
+    }
+    Ok(tensors)
 }
 
 /// The plans of a kernel's row expressions, one each, in their order. `counts` gives the row
@@ -98,13 +221,12 @@ pub fn plans(
     inputs: &[Vec<AnyView<'_>>],
     counts: &[(&str, u64)],
 ) -> Result<Vec<RowPlan>, Error> {
-    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let mut facts = Facts::of_inputs(kernel, &inputs)?;
     facts.add_counts(counts)?;
-    check_devices(stream, kernel, inputs, &[])?;
+    check_devices(stream, kernel, &inputs, &[])?;
     let Sizes { spec, .. } = facts.finish(true, Arch::SM_90)?;
-    rows::all(kernel, |row| {
-        RowPlan::build(stream, &rows::shape(kernel, &spec, row), &rows::indices(kernel, inputs, row))
-    })
+    rows::build(stream, kernel, &spec, &inputs)
 }
 
 /// Types and sizes that inputs on the CPU and named row counts determine, and S.
@@ -114,9 +236,10 @@ pub(crate) fn sizes_of_inputs(
     inputs: &[Vec<AnyView<'_>>],
     counts: &[(&str, u64)],
 ) -> Result<(Spec, u64), Error> {
-    let mut facts = Facts::of_inputs(kernel, inputs)?;
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let mut facts = Facts::of_inputs(kernel, &inputs)?;
     facts.add_counts(counts)?;
-    check_devices(stream, kernel, inputs, &[])?;
+    check_devices(stream, kernel, &inputs, &[])?;
     let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
     Ok((spec, positions))
 }
@@ -132,13 +255,15 @@ pub fn spec(
     planned: bool,
     arch: Arch,
 ) -> Result<Spec, Error> {
-    Ok(sizes(kernel, inputs, outputs, planned, arch)?.spec)
+    let inputs = operands::flat_inputs(kernel, inputs)?;
+    let outputs = operands::flat_output_views(kernel, outputs)?;
+    Ok(sizes(kernel, &inputs, &outputs, planned, arch)?.spec)
 }
 
 fn sizes(
     kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    outputs: &[Vec<AnyView<'_>>],
+    inputs: &[AnyView<'_>],
+    outputs: &[AnyView<'_>],
     planned: bool,
     arch: Arch,
 ) -> Result<Sizes, Error> {
@@ -148,12 +273,14 @@ fn sizes(
     let planned = planned || kernel.sums();
     let mut sizes = facts.finish(planned, arch)?;
     let hidden = sizes.spec.hidden;
-    for (access, (input, tensors)) in sizes.spec.inputs.iter_mut().zip(kernel.inputs.iter().zip(inputs)) {
+    let tensors = grouped::inputs(kernel, inputs);
+    for (access, (input, tensors)) in sizes.spec.inputs.iter_mut().zip(tensors) {
         if !input.is_index() {
             *access = facts::access(tensors, hidden);
         }
     }
-    for (access, tensors) in sizes.spec.outputs.iter_mut().zip(outputs) {
+    let tensors = grouped::outputs(kernel, outputs);
+    for (access, (_, tensors)) in sizes.spec.outputs.iter_mut().zip(tensors) {
         *access = facts::access(tensors, hidden);
     }
     Ok(sizes)
@@ -162,14 +289,14 @@ fn sizes(
 fn check_devices(
     stream: &Stream,
     kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    outputs: &[Vec<AnyView<'_>>],
+    inputs: &[AnyView<'_>],
+    outputs: &[AnyView<'_>],
 ) -> Result<(), Error> {
-    let inputs = kernel.inputs.iter().map(|input| &input.name).zip(inputs);
-    let outputs = kernel.outputs.iter().map(|output| &output.name).zip(outputs);
+    let inputs = grouped::inputs(kernel, inputs).map(|(input, tensors)| (&input.name, tensors));
+    let outputs = grouped::outputs(kernel, outputs).map(|(output, tensors)| (&output.name, tensors));
     for (name, tensors) in inputs.chain(outputs) {
         for (element, view) in tensors.iter().enumerate() {
-            if view.device() != stream.device() {
+            if !view.is_on(stream) {
                 return Err(view.wrong_device(&facts::argument(name, tensors.len(), element), stream));
             }
         }

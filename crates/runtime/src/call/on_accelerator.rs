@@ -2,68 +2,132 @@
 
 use std::sync::Arc;
 
-use rowloom_codegen::ir::{InputKind, RowId};
-use rowloom_codegen::{Spec, Verified};
+use rowloom_codegen::Verified;
+use rowloom_codegen::ir::Kernel;
 
-use super::{Call, rows};
+use super::{Operands, Prepared, facts, grouped, rows};
 use crate::device::Stream;
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{DeviceMemory, Queue, Region, Use, Word};
 use crate::error::Error;
-use crate::launch::{IndexFault, Place, Places, PlanPlace, execute};
-use crate::plan::{RowPlan, Term, fault};
-use crate::tensor::{AnyView, AnyViewMut};
+use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_word, fetch_error_word};
+use crate::modules::Ready;
+use crate::plan::{RowPlan, fault};
+use crate::tensor::AnyView;
+use crate::workspace::Workspace;
 
-pub(super) fn run(
-    stream: &Stream,
+/// A call that was prepared, on a queue.
+pub(super) struct Queued<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) queue: &'a Arc<Queue>,
+    pub(super) kernel: &'a Verified,
+    pub(super) prepared: &'a Prepared,
+}
+
+impl Queued<'_> {
+    /// Queues the call and, where it checks, waits for what it finds.
+    pub(super) fn run(&self, operands: &Operands<'_, '_, '_>, workspace: Option<&mut Workspace>) -> Result<(), Error> {
+        let found = self.queue(operands, workspace, error_word)?;
+        found.map_or(Ok(()), |found| Err(self.index_error(operands.inputs, found)?))
+    }
+
+    /// Queues the call, and a copy of its error word behind it.
+    pub(super) fn defer(
+        &self,
+        operands: &Operands<'_, '_, '_>,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<Option<Word>, Error> {
+        self.queue(operands, workspace, fetch_error_word)
+    }
+
+    fn queue<T>(
+        &self,
+        operands: &Operands<'_, '_, '_>,
+        workspace: Option<&mut Workspace>,
+        then: impl FnOnce(&Arc<Queue>, &Ready, &Places, Option<Region<'_>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Queued { stream, queue, kernel, prepared } = *self;
+        let (inputs, outputs, plans) = (operands.inputs, operands.views(), operands.plans);
+        let ready = ready(prepared);
+        if ready.source.error.is_some() {
+            queue.refuse_capture(&format!("checking the indices of {}", kernel.name))?;
+        }
+        let built = match plans {
+            None if kernel.sums() => rows::build(stream, kernel, &prepared.spec, inputs)?,
+            None | Some(_) => Vec::new(),
+        };
+        let mut places = Places { positions: prepared.positions, ..Places::default() };
+        match plans {
+            Some(plans) => places.plans.extend(plans.iter().map(|plan| plan.place(queue))),
+            None => places.plans.extend(built.iter().map(|plan| plan.place(queue))),
+        }
+        let bytes = places.scratch_bytes(&ready.source);
+        let held = workspace.as_ref().map(|workspace| workspace.bytes());
+        if let Some(found) = held.filter(|held| *held < bytes) {
+            return Err(Error::WorkspaceTooSmall { kernel: kernel.name.clone(), needed: bytes, found });
+        }
+        places.inputs =
+            tensors(queue, grouped::inputs(kernel, inputs).map(|(input, all)| (&*input.name, all)), Use::Read)?;
+        places.outputs =
+            tensors(queue, grouped::outputs(kernel, &outputs).map(|(output, all)| (&*output.name, all)), Use::Write)?;
+        let owned;
+        let memory = match workspace {
+            _ if bytes == 0 => None,
+            Some(workspace) => workspace.region(bytes)?,
+            None => {
+                owned = DeviceMemory::allocate(queue, bytes)?;
+                Some(owned.region())
+            }
+        };
+        enqueue(queue, ready, &places, memory)?;
+        then(queue, ready, &places, memory)
+    }
+
+    /// The error of a bad index that the kernel itself has found.
+    fn index_error(&self, inputs: &[AnyView<'_>], found: IndexFault) -> Result<Error, Error> {
+        let index = index(self.kernel, inputs, found);
+        let value = index.integer(self.stream, found.position)?;
+        Ok(fault(self.prepared.term(found), found.position, value))
+    }
+}
+
+/// The index that an error word names.
+fn index<'a, 't>(kernel: &Kernel, inputs: &'a [AnyView<'t>], found: IndexFault) -> &'a AnyView<'t> {
+    &inputs[grouped::start(kernel, rowloom_codegen::ir::InputId(found.term as u32))]
+}
+
+fn ready(prepared: &Prepared) -> &Ready {
+    prepared.ready.as_ref().expect("it was prepared for an accelerator")
+}
+
+/// The places of tensors that the queue may use from now on.
+fn tensors<'n, 'a, 't: 'a>(
     queue: &Arc<Queue>,
-    kernel: &Verified,
-    spec: &Spec,
-    positions: u64,
-    call: Call<'_, '_>,
-) -> Result<(), Error> {
-    let Call { inputs, outputs, plans, schedule, workspace } = call;
-    let ready = queue.engine.kernel(kernel, spec, schedule)?;
-    let built = match plans {
-        None if spec.planned => build(stream, kernel, spec, inputs)?,
-        None | Some(_) => Vec::new(),
-    };
-    let plans = plans.map_or_else(|| built.iter().collect(), <[&RowPlan]>::to_vec);
-    let all = |tensors: &Vec<AnyView<'_>>| tensors.iter().map(|view| Place::of(queue, view)).collect();
-    let all_mut =
-        |tensors: &Vec<AnyViewMut<'_>>| tensors.iter().map(|view| Place::of(queue, &view.as_view())).collect();
-    let places = Places {
-        positions,
-        inputs: inputs.iter().map(all).collect::<Result<_, _>>()?,
-        outputs: outputs.iter().map(all_mut).collect::<Result<_, _>>()?,
-        plans: plans.iter().map(|plan| PlanPlace::of(queue, plan)).collect(),
-    };
-    let bytes = places.scratch_bytes(&ready.source);
-    let found = match workspace {
-        Some(workspace) => execute(queue, &ready, &places, workspace.memory(queue, bytes)?)?,
-        None => execute(queue, &ready, &places, &mut DeviceMemory::allocate(queue, bytes)?)?,
-    };
-    found.map_or(Ok(()), |found| Err(index_error(stream, kernel, spec, inputs, found)?))
+    arguments: impl Iterator<Item = (&'n str, &'a [AnyView<'t>])>,
+    how: Use,
+) -> Result<TensorPlaces, Error> {
+    let mut places = TensorPlaces::default();
+    for (name, tensors) in arguments {
+        places.begin();
+        for (element, view) in tensors.iter().enumerate() {
+            let place = Place::of(queue, view, how);
+            places.push(place.map_err(|error| named(error, &facts::argument(name, tensors.len(), element)))?);
+        }
+    }
+    Ok(places)
 }
 
-/// One plan for each row expression.
-fn build(stream: &Stream, kernel: &Verified, spec: &Spec, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<RowPlan>, Error> {
-    rows::all(kernel, |row: RowId| {
-        let shape = rows::shape(kernel, spec, row);
-        RowPlan::build(stream, &shape, &rows::indices(kernel, inputs, row))
-    })
+/// A capture refuses to wait for whoever else uses a tensor.
+fn named(error: Error, argument: &str) -> Error {
+    if let Error::Captured { doing } = error {
+        return Error::Captured { doing: format!("{doing} that has used {argument}") };
+    }
+    error
 }
 
-/// The error of a bad index that the kernel itself has found.
-fn index_error(
-    stream: &Stream,
-    kernel: &Verified,
-    spec: &Spec,
-    inputs: &[Vec<AnyView<'_>>],
-    found: IndexFault,
-) -> Result<Error, Error> {
-    let input = &kernel.inputs[found.term];
-    let InputKind::Index { bound, pad, .. } = input.kind else { unreachable!("only indices are checked") };
-    let value = inputs[found.term][0].integer(stream, found.position)?;
-    let term = Term { name: input.name.clone(), factor: 1, bound: spec.extent(bound), pad };
-    Ok(fault(&term, found.position, value))
+/// Bytes of scratch memory of a call; none on the CPU.
+pub(super) fn scratch_bytes(prepared: &Prepared, plans: Option<&[&RowPlan]>) -> u64 {
+    let Some(ready) = &prepared.ready else { return 0 };
+    let plan = |plan: &&RowPlan| PlanPlace { arrays: [0; _], blocks: plan.blocks(), partials: plan.partials() };
+    let plans = plans.unwrap_or_default().iter().map(plan).collect();
+    Places { positions: prepared.positions, plans, ..Places::default() }.scratch_bytes(&ready.source)
 }

@@ -1,35 +1,34 @@
 //! Calls on the CPU.
 
+use rowloom_codegen::Verified;
 use rowloom_codegen::cuda::PlanArray;
-use rowloom_codegen::{Spec, Verified};
 
-use super::{Call, rows};
+use super::{Operands, Prepared, rows};
 use crate::cpu::{self, HostRows, RowsRef, Tiling};
 use crate::error::Error;
 use crate::plan::{HostPlan, RowPlan, validated_rows};
 
 pub(super) fn run(
     kernel: &Verified,
-    spec: &Spec,
-    positions: u64,
-    call: Call<'_, '_>,
+    prepared: &Prepared,
+    operands: Operands<'_, '_, '_>,
     tiling: &Tiling,
 ) -> Result<(), Error> {
-    let Call { inputs, outputs, plans, .. } = call;
+    let (Operands { inputs, outputs, plans }, Prepared { spec, positions, .. }) = (operands, prepared);
     if let Some(plans) = plans {
         let rows = plans.iter().map(|plan| of_plan(plan)).collect();
-        cpu::run(kernel, spec, positions, inputs, rows, outputs, tiling);
+        cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling);
         return Ok(());
     }
     let validated = rows::all(kernel, |row| {
         let shape = rows::shape(kernel, spec, row);
         let indices = rows::indices(kernel, inputs, row);
-        let rows = tiling.install(|| validated_rows(&shape, &indices, positions))?;
+        let rows = tiling.install(|| validated_rows(&shape, &indices, *positions))?;
         let sorted = kernel.sums_by(row).then(|| HostPlan::sort(&rows, shape.rows, shape.block));
         Ok((rows, sorted))
     })?;
     let rows = validated.iter().map(|(rows, sorted)| of_indices(rows, sorted.as_ref())).collect();
-    cpu::run(kernel, spec, positions, inputs, rows, outputs, tiling);
+    cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling);
     Ok(())
 }
 

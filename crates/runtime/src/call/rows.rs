@@ -3,6 +3,8 @@
 use rowloom_codegen::Spec;
 use rowloom_codegen::ir::{InputId, InputKind, Kernel, RowId};
 
+use super::grouped;
+use super::operands::arguments;
 use crate::device::Stream;
 use crate::error::Error;
 use crate::plan::{RowPlan, RowShape, Term};
@@ -27,8 +29,18 @@ pub(super) fn shape(kernel: &Kernel, spec: &Spec, row: RowId) -> RowShape {
 }
 
 /// The indices of a row expression.
-pub(super) fn indices<'t>(kernel: &Kernel, inputs: &[Vec<AnyView<'t>>], row: RowId) -> Vec<AnyView<'t>> {
-    kernel.rows[row.index()].terms.iter().map(|&(input, _)| inputs[input.index()][0]).collect()
+pub(super) fn indices<'t>(kernel: &Kernel, inputs: &[AnyView<'t>], row: RowId) -> Vec<AnyView<'t>> {
+    kernel.rows[row.index()].terms.iter().map(|&(input, _)| inputs[grouped::start(kernel, input)]).collect()
+}
+
+/// One plan for each row expression.
+pub(super) fn build(
+    stream: &Stream,
+    kernel: &Kernel,
+    spec: &Spec,
+    inputs: &[AnyView<'_>],
+) -> Result<Vec<RowPlan>, Error> {
+    all(kernel, |row| RowPlan::build(stream, &shape(kernel, spec, row), &indices(kernel, inputs, row)))
 }
 
 /// Every row expression.
@@ -64,13 +76,10 @@ pub(super) fn check_plans(
     positions: u64,
     plans: &[&RowPlan],
 ) -> Result<(), Error> {
-    if plans.len() != kernel.rows.len() {
-        let (expected, found) = (kernel.rows.len(), plans.len());
-        return Err(Error::Arguments { kernel: kernel.name.clone(), what: "plans", expected, found });
-    }
+    arguments(kernel, "plans", kernel.rows.len(), plans.len())?;
     for (row, plan) in expressions(kernel).zip(plans) {
         let rows_of = kernel.row_text(&kernel.rows[row.index()]);
-        if *plan.device() != stream.device() {
+        if !plan.is_on(stream) {
             let (expected, found) = (stream.device().name(), plan.device().name());
             return Err(Error::WrongDevice { argument: format!("the plan of {rows_of}"), expected, found });
         }

@@ -15,26 +15,29 @@ pub(crate) use bound::{Bound, HostRows, RowsRef};
 use target::Target;
 pub use tiling::Tiling;
 
+use crate::call::grouped;
 use crate::tensor::{AnyView, AnyViewMut};
 
-/// Runs a kernel. Sizes, types and rows must have been checked, and every tensor
+/// Runs a kernel, its tensors one after the other. Sizes, types and rows must have been checked, and every tensor
 /// be on the CPU.
 pub(crate) fn run(
     kernel: &Verified,
     spec: &Spec,
     positions: u64,
-    inputs: &[Vec<AnyView<'_>>],
+    inputs: &[AnyView<'_>],
     rows: Vec<RowsRef<'_>>,
-    outputs: &mut [Vec<AnyViewMut<'_>>],
+    outputs: &mut [AnyViewMut<'_>],
     tiling: &Tiling,
 ) {
     let host = |view: &_| HostRows::new(view).expect("the call's devices have been checked");
-    let inputs = inputs.iter().map(|tensors| tensors.iter().map(host).collect()).collect();
+    let inputs = grouped::inputs(kernel, inputs).map(|(_, tensors)| tensors.iter().map(host).collect()).collect();
     let bound = Bound { kernel, spec, positions, inputs, rows };
     let mut per_position: Vec<(NodeId, Target<'_>)> = Vec::new();
     let mut per_row: Vec<(&[NodeId], Target<'_>)> = Vec::new();
-    for (output, tensors) in kernel.outputs.iter().zip(outputs) {
-        let targets = tensors.iter_mut().map(|view| Target::new(view).expect("the call's devices have been checked"));
+    let mut outputs = outputs.iter_mut();
+    for output in &kernel.outputs {
+        let tensors = outputs.by_ref().take(output.tensors());
+        let targets = tensors.map(|view| Target::new(view).expect("the call's devices have been checked"));
         match output.kind {
             OutputKind::Rows(_) => per_position.extend(output.values.iter().copied().zip(targets)),
             OutputKind::Table { .. } => per_row.extend(targets.map(|target| (&output.values[..], target))),

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::error::Error;
+
 /// How the CPU cuts its work: the counterpart of a GPU's schedule.
 #[derive(Clone, Default)]
 pub struct Tiling {
@@ -13,10 +15,16 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Columns a task and a number of threads of its own.
-    pub fn new(columns: u64, threads: usize) -> Tiling {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok();
-        Tiling { columns: Some(columns.max(1)), threads: pool.map(Arc::new) }
+    /// Columns a task and a number of threads of its own, at least one each.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system gives no such threads.
+    pub fn new(columns: u64, threads: usize) -> Result<Tiling, Error> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(|error| Error::Io {
+            doing: format!("starting {threads} threads"),
+            error: std::io::Error::other(error),
+        })?;
+        Ok(Tiling { columns: Some(columns.max(1)), threads: Some(Arc::new(pool)) })
     }
 
     /// Runs `work` on its threads.

@@ -5,8 +5,9 @@ use std::ffi::{CString, c_void};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
-    CUcontext, CUdevice_attribute, CUevent_flags, CUevent_wait_flags, CUmemAllocationHandleType, CUmemAllocationType,
-    CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
+    self, CUcontext, CUdevice_attribute, CUevent_flags, CUevent_wait_flags, CUgraphInstantiate_flags,
+    CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute,
+    CUmemPoolProps, CUmemoryPool, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 use rowloom_codegen::{Arch, Source};
 
@@ -38,9 +39,7 @@ impl Cuda {
     pub(super) fn open(ordinal: u32) -> Result<Cuda, Error> {
         driver::start()?;
         let fail = |call| move |error| failed(call, Some(ordinal), error);
-        // Without a GPU some drivers start and then say so.
-        let found = result::device::get_count().map_err(fail("cuDeviceGetCount"))?;
-        let found = u32::try_from(found).unwrap_or(0);
+        let found = driver::count()?;
         if ordinal >= found {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
             return Err(Error::NoDevice { ordinal, found, visible });
@@ -183,6 +182,20 @@ impl Accelerator for Cuda {
         })
     }
 
+    fn allocate_words(&self, count: u64) -> Result<u64, Error> {
+        // Page-locked, or the driver would wait for the copy.
+        // SAFETY: the context is current; the words are written before they are read.
+        self.with("cuMemHostAlloc", || Ok(unsafe { result::malloc_host(count as usize * 8, 0)? } as u64))
+    }
+
+    unsafe fn download_later(&self, stream: u64, address: u64, word: u64) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the address and the stream, and leaves the word alone until
+        // the copy is done.
+        self.with("cuMemcpyDtoHAsync", || unsafe {
+            sys::cuMemcpyDtoHAsync_v2(word as *mut c_void, address, 8, stream as CUstream).result()
+        })
+    }
+
     unsafe fn copy(&self, stream: u64, to: u64, from: u64, bytes: u64) -> Result<(), Error> {
         // SAFETY: the caller vouches for both ranges and the stream.
         self.with("cuMemcpyDtoDAsync", || unsafe {
@@ -269,8 +282,57 @@ impl Accelerator for Cuda {
         })
     }
 
+    unsafe fn is_done(&self, event: u64) -> Result<bool, Error> {
+        // SAFETY: the caller vouches for the event.
+        self.with("cuEventQuery", || match unsafe { result::event::query(event as *mut _) } {
+            Err(DriverError(CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+            other => other.map(|()| true),
+        })
+    }
+
+    unsafe fn finish(&self, event: u64) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the event.
+        self.with("cuEventSynchronize", || unsafe { result::event::synchronize(event as *mut _) })
+    }
+
     unsafe fn release_event(&self, event: u64) {
         // SAFETY: the caller owns the event and gives it up. A failure leaves it to the process's end.
         let _ = self.with("cuEventDestroy", || unsafe { result::event::destroy(event as *mut _) });
+    }
+
+    fn begin_capture(&self, stream: u64) -> Result<(), Error> {
+        // Other threads go on as they like; what this thread must not do is refused.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: streams reach this interface from their owner alone.
+        self.with("cuStreamBeginCapture", || unsafe { result::stream::begin_capture(stream as CUstream, mode) })
+    }
+
+    fn end_capture(&self, stream: u64) -> Result<u64, Error> {
+        // SAFETY: streams reach this interface from their owner alone; the graph is ours, and what
+        // was made of it does not need it.
+        self.with("cuStreamEndCapture", || unsafe {
+            let graph = result::stream::end_capture(stream as CUstream)?;
+            let ready = result::graph::instantiate(graph, CUgraphInstantiate_flags(0));
+            let destroyed = result::graph::destroy(graph);
+            ready.and_then(|ready| destroyed.map(|()| ready as u64))
+        })
+    }
+
+    fn is_captured(&self, stream: u64) -> bool {
+        let status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: streams reach this interface from their owner alone.
+        let found = self.with("cuStreamIsCapturing", || unsafe { result::stream::is_capturing(stream as CUstream) });
+        // The legacy stream answers with an error while another one is captured: then nothing may be done to it.
+        found.map_or(true, |found| found != status)
+    }
+
+    unsafe fn launch_graph(&self, stream: u64, graph: u64) -> Result<(), Error> {
+        // SAFETY: the caller vouches for the graph, its memory and the stream.
+        self.with("cuGraphLaunch", || unsafe { result::graph::launch(graph as *mut _, stream as CUstream) })
+    }
+
+    unsafe fn release_graph(&self, graph: u64) {
+        // SAFETY: the caller owns the graph and gives it up. A failure leaves it to the process's end.
+        let _ = self.with("cuGraphExecDestroy", || unsafe { result::graph::exec_destroy(graph as *mut _) });
     }
 }

@@ -25,7 +25,20 @@ pub(super) fn start() -> Result<(), Error> {
     if found < OLDEST {
         return Err(Error::OldDriver { found: text(found), needed: text(OLDEST) });
     }
-    result::init().map_err(|error| failed("cuInit", None, error))
+    match result::init() {
+        // Says that there is no GPU, not that something is wrong: `count` says so too.
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(()),
+        other => other.map_err(|error| failed("cuInit", None, error)),
+    }
+}
+
+/// GPUs that the driver sees.
+pub(super) fn count() -> Result<u32, Error> {
+    match result::device::get_count() {
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE | sys::CUresult::CUDA_ERROR_NOT_INITIALIZED)) => Ok(0),
+        Err(error) => Err(failed("cuDeviceGetCount", None, error)),
+        Ok(count) => Ok(u32::try_from(count).unwrap_or(0)),
+    }
 }
 
 /// The CUDA version that the driver supports: 12020 is 12.2.

@@ -28,6 +28,18 @@ pub(crate) fn engine(ordinal: u32) -> Result<Arc<Engine>, Error> {
     Ok(engine)
 }
 
+/// GPUs that the driver sees; 0 without a driver.
+///
+/// # Errors
+/// A driver that is there but does not work.
+pub(crate) fn count() -> Result<u32, Error> {
+    match driver::start() {
+        Ok(()) => driver::count(),
+        Err(Error::NoDriver { .. }) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
 /// Version of CUDA that the driver supports, once an engine is open.
 pub(crate) fn driver_version() -> Option<String> {
     driver::version().ok().map(driver::text)

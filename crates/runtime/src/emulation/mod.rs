@@ -20,6 +20,7 @@ mod compile;
 mod device;
 mod emulator;
 mod fault;
+mod graph;
 mod heap;
 mod library;
 mod text;

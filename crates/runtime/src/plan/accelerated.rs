@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rowloom_codegen::cuda::{self, PlanArray, PlanShape};
+use smallvec::smallvec;
 
 use super::{RowPlan, RowShape, fault, place};
 use crate::device::Stream;
 use crate::element::ElementType;
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{Queue, Use};
 use crate::error::Error;
 use crate::launch::{Place, Places, PlanPlace, execute};
 use crate::tensor::{AnyTensor, AnyView};
@@ -30,16 +31,14 @@ pub(super) fn build(
     let allocate = |array| AnyTensor::uninit(stream, ElementType::U32, size(array), 1);
     let [a, b, c, d, e, f] = PlanArray::ALL.map(allocate);
     let mut arrays = [a?, b?, c?, d?, e?, f?];
-    let inputs = indices.iter().map(|index| Ok(vec![Place::of(queue, index)?]));
     let addresses = std::array::from_fn(|at| arrays[at].view().address());
     let places = Places {
         positions,
-        inputs: inputs.collect::<Result<_, Error>>()?,
-        outputs: Vec::new(),
-        plans: vec![PlanPlace { arrays: addresses, blocks: 0, partials: 0 }],
+        inputs: indices.iter().map(|index| Place::of(queue, index, Use::Read)).collect::<Result<_, Error>>()?,
+        plans: smallvec![PlanPlace { arrays: addresses, blocks: 0, partials: 0 }],
+        ..Places::default()
     };
-    let mut scratch = DeviceMemory::allocate(queue, places.scratch_bytes(&ready.source))?;
-    if let Some(found) = execute(queue, &ready, &places, &mut scratch)? {
+    if let Some(found) = execute(queue, &ready, &places)? {
         let value = indices[found.term].integer(stream, found.position)?;
         return Err(fault(&shape.terms[found.term], found.position, value));
     }

@@ -6,6 +6,7 @@ mod on_cpu;
 mod shape;
 
 use std::fmt;
+use std::sync::Arc;
 
 use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
@@ -15,7 +16,9 @@ pub(crate) use shape::MAX_POSITIONS;
 pub use shape::{RowShape, Term};
 
 use crate::device::{Device, Lane, Stream};
+use crate::engine::Queue;
 use crate::error::Error;
+use crate::launch::PlanPlace;
 use crate::tensor::{AnyTensor, AnyView};
 
 /// For S positions and R rows: which row each position names, and the positions
@@ -76,15 +79,24 @@ impl RowPlan {
     /// its own bound; typed errors for sizes, types and devices.
     pub fn build(stream: &Stream, shape: &RowShape, indices: &[AnyView<'_>]) -> Result<RowPlan, Error> {
         let positions = shape.check(stream, indices)?;
+        stream.unclaimed_error()?;
         match &stream.0 {
-            Lane::Cpu(tiling) => on_cpu::build(stream, tiling, shape, indices, positions),
-            Lane::Accelerator(queue) => accelerated::build(stream, queue, shape, indices, positions),
+            Lane::Cpu(host) => on_cpu::build(stream, &host.tiling, shape, indices, positions),
+            Lane::Accelerator(queue) => {
+                queue.refuse_capture("building a plan")?;
+                accelerated::build(stream, queue, shape, indices, positions)
+            }
         }
     }
 
     /// Where it lives.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether it is on the stream's device.
+    pub(crate) fn is_on(&self, stream: &Stream) -> bool {
+        self.arrays[0].view().is_on(stream)
     }
 
     /// S.
@@ -120,6 +132,16 @@ impl RowPlan {
     /// One of its arrays: one column of u32.
     pub fn array(&self, array: PlanArray) -> &AnyTensor {
         &self.arrays[place(array)]
+    }
+
+    /// Where it lies, for work of a queue of its device. It is complete: nothing waits.
+    pub(crate) fn place(&self, queue: &Arc<Queue>) -> PlanPlace {
+        let arrays = self.arrays.each_ref().map(|array| {
+            let view = array.view();
+            view.share(queue);
+            view.address()
+        });
+        PlanPlace { arrays, blocks: self.blocks, partials: self.partials }
     }
 
     /// Memory it takes in bytes.

@@ -1,6 +1,7 @@
 //! Owned tensors.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -19,7 +20,7 @@ pub struct AnyTensor {
 
 enum Memory {
     Host(Vec<Line>),
-    Device(DeviceMemory),
+    Device(Arc<DeviceMemory>),
 }
 
 /// Rows of tensors on the CPU begin at a whole vector, and at no more: the system hands out
@@ -34,9 +35,9 @@ impl AnyTensor {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the device reports.
     pub fn zeros(stream: &Stream, ty: ElementType, rows: u64, columns: u64) -> Result<AnyTensor, Error> {
-        let mut tensor = AnyTensor::uninit(stream, ty, rows, columns)?;
-        if let (Memory::Device(memory), Lane::Accelerator(queue)) = (&mut tensor.memory, &stream.0) {
-            memory.fill(queue, 0, 0, memory.bytes())?;
+        let tensor = AnyTensor::uninit(stream, ty, rows, columns)?;
+        if let (Memory::Device(memory), Lane::Accelerator(queue)) = (&tensor.memory, &stream.0) {
+            memory.region().fill(queue, 0, 0, memory.bytes())?;
         }
         Ok(tensor)
     }
@@ -121,7 +122,7 @@ impl AnyTensor {
         let bytes = match &self.memory {
             // The last line may reach beyond the last element.
             Memory::Host(lines) => Bytes::Host(&bytemuck::cast_slice(lines)[..self.bytes() as usize]),
-            Memory::Device(memory) => Bytes::Device(memory),
+            Memory::Device(memory) => Bytes::Device(memory.region()),
         };
         AnyView { bytes, layout: self.layout }
     }
@@ -131,7 +132,7 @@ impl AnyTensor {
         let bytes = self.bytes();
         let bytes = match &mut self.memory {
             Memory::Host(lines) => BytesMut::Host(&mut bytemuck::cast_slice_mut(lines)[..bytes as usize]),
-            Memory::Device(memory) => BytesMut::Device(memory),
+            Memory::Device(memory) => BytesMut::Device(memory.region()),
         };
         AnyViewMut { bytes, layout: self.layout }
     }
@@ -156,7 +157,7 @@ impl Bytes<'_> {
     pub(super) fn device(&self) -> Device {
         match self {
             Bytes::Host(_) => Device::cpu(),
-            Bytes::Device(memory) => Device(Place::Accelerator(memory.queue.engine.clone())),
+            Bytes::Device(region) => Device(Place::Accelerator(region.engine().clone())),
         }
     }
 }

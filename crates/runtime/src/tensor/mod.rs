@@ -7,6 +7,7 @@
 
 mod erased;
 mod layout;
+mod raw;
 mod typed;
 mod view;
 

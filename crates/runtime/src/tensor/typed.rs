@@ -87,7 +87,7 @@ impl<E: Element> Tensor<E> {
 
     /// All of it, to be written.
     pub fn view_mut(&mut self) -> ViewMut<'_, E> {
-        ViewMut { any: self.any.view_mut(), element: PhantomData }
+        ViewMut::of(self.any.view_mut())
     }
 
     /// The same without its element type.
@@ -161,6 +161,11 @@ impl<'a, E: Element> View<'a, E> {
         self.any.to_vec(stream)
     }
 
+    /// Address of the first element, as [`AnyView::address`].
+    pub fn address(&self) -> u64 {
+        self.any.address()
+    }
+
     /// The same without its element type.
     pub fn any(self) -> AnyView<'a> {
         self.any
@@ -173,7 +178,7 @@ impl<'a, E: Element> ViewMut<'a, E> {
     /// # Errors
     /// [`Error::Length`] when it does not fill the shape.
     pub fn from_slice(elements: &'a mut [E], rows: u64, columns: u64) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut { any: AnyViewMut::from_slice(elements, rows, columns)?, element: PhantomData })
+        Ok(ViewMut::of(AnyViewMut::from_slice(elements, rows, columns)?))
     }
 
     /// Rows `range` of it.
@@ -181,7 +186,17 @@ impl<'a, E: Element> ViewMut<'a, E> {
     /// # Errors
     /// [`Error::Range`] beyond its rows.
     pub fn rows(self, range: Range<u64>) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut { any: self.any.rows(range)?, element: PhantomData })
+        Ok(ViewMut::of(self.any.rows(range)?))
+    }
+
+    /// Its first `at` rows and the others, to be written apart: six outputs in one
+    /// (6·S, H) tensor.
+    ///
+    /// # Errors
+    /// [`Error::Range`] beyond its rows; [`Error::Overlap`] when rows share memory.
+    pub fn split_rows(self, at: u64) -> Result<(ViewMut<'a, E>, ViewMut<'a, E>), Error> {
+        let (first, second) = self.any.split_rows(at)?;
+        Ok((ViewMut::of(first), ViewMut::of(second)))
     }
 
     /// Columns `range` of it.
@@ -189,7 +204,21 @@ impl<'a, E: Element> ViewMut<'a, E> {
     /// # Errors
     /// [`Error::Range`] beyond its columns.
     pub fn columns(self, range: Range<u64>) -> Result<ViewMut<'a, E>, Error> {
-        Ok(ViewMut { any: self.any.columns(range)?, element: PhantomData })
+        Ok(ViewMut::of(self.any.columns(range)?))
+    }
+
+    /// It, to be read.
+    pub fn as_view(&self) -> View<'_, E> {
+        View { any: self.any.as_view(), element: PhantomData }
+    }
+
+    /// Address of the first element, as [`AnyView::address`].
+    pub fn address(&self) -> u64 {
+        self.any.as_view().address()
+    }
+
+    pub(super) fn of(any: AnyViewMut<'a>) -> ViewMut<'a, E> {
+        ViewMut { any, element: PhantomData }
     }
 
     /// The same without its element type.

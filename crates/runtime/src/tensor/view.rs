@@ -9,7 +9,7 @@ use rowloom_codegen::IntType;
 use super::{Layout, View};
 use crate::device::{Device, Lane, Stream};
 use crate::element::{Element, ElementType};
-use crate::engine::{DeviceMemory, Queue};
+use crate::engine::{self, Queue, Region, Use};
 use crate::error::Error;
 
 /// A borrowed (rows, columns) tensor of an element type known at run time, with
@@ -30,12 +30,13 @@ pub struct AnyViewMut<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Bytes<'a> {
     Host(&'a [u8]),
-    Device(&'a DeviceMemory),
+    Device(Region<'a>),
 }
 
+/// The same; of what it looks into, the elements of the view are its alone.
 pub(crate) enum BytesMut<'a> {
     Host(&'a mut [u8]),
-    Device(&'a mut DeviceMemory),
+    Device(Region<'a>),
 }
 
 impl<'a> AnyView<'a> {
@@ -140,7 +141,7 @@ impl<'a> AnyView<'a> {
                 }
                 Ok(())
             }
-            (Bytes::Device(memory), Lane::Accelerator(queue)) if self.device() == stream.device() => {
+            (Bytes::Device(memory), Lane::Accelerator(queue)) if engine::same(memory.engine(), &queue.engine) => {
                 let span = self.layout.span_bytes();
                 if self.layout.is_contiguous() {
                     return memory.download(queue, span.start, to);
@@ -165,8 +166,10 @@ impl<'a> AnyView<'a> {
         })
     }
 
-    /// Address of the first element, in its device's memory.
-    pub(crate) fn address(&self) -> u64 {
+    /// Address of the first element in its device's memory, for another framework. It
+    /// is valid as long as what the view borrows; the caller puts the framework's
+    /// work in order with that of the streams here.
+    pub fn address(&self) -> u64 {
         let offset = self.layout.span_bytes().start;
         match self.bytes {
             Bytes::Host(bytes) => bytes.as_ptr() as u64 + offset,
@@ -174,11 +177,20 @@ impl<'a> AnyView<'a> {
         }
     }
 
-    /// Lets later work of `queue` use it, after all that other streams have queued.
-    pub(crate) fn join(&self, queue: &Arc<Queue>) -> Result<(), Error> {
+    /// Whether it is on the stream's device.
+    pub(crate) fn is_on(&self, stream: &Stream) -> bool {
+        match (&self.bytes, &stream.0) {
+            (Bytes::Host(_), Lane::Cpu(_)) => true,
+            (Bytes::Device(region), Lane::Accelerator(queue)) => engine::same(region.engine(), &queue.engine),
+            (Bytes::Host(_), Lane::Accelerator(_)) | (Bytes::Device(_), Lane::Cpu(_)) => false,
+        }
+    }
+
+    /// Lets later work of `queue` use it, in order with what other streams have queued.
+    pub(crate) fn join(&self, queue: &Arc<Queue>, how: Use) -> Result<(), Error> {
         match self.bytes {
             Bytes::Host(_) => Ok(()),
-            Bytes::Device(memory) => memory.join(queue),
+            Bytes::Device(region) => region.join(queue, how),
         }
     }
 
@@ -227,11 +239,20 @@ impl<'a> AnyViewMut<'a> {
         })
     }
 
+    /// The same for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> AnyViewMut<'_> {
+        let bytes = match &mut self.bytes {
+            BytesMut::Host(bytes) => BytesMut::Host(bytes),
+            BytesMut::Device(region) => BytesMut::Device(*region),
+        };
+        AnyViewMut { bytes, layout: self.layout }
+    }
+
     /// It, to be read.
     pub fn as_view(&self) -> AnyView<'_> {
         let bytes = match &self.bytes {
             BytesMut::Host(bytes) => Bytes::Host(bytes),
-            BytesMut::Device(memory) => Bytes::Device(memory),
+            BytesMut::Device(region) => Bytes::Device(*region),
         };
         AnyView { bytes, layout: self.layout }
     }
@@ -242,6 +263,36 @@ impl<'a> AnyViewMut<'a> {
     /// [`Error::Range`] beyond its rows.
     pub fn rows(self, range: Range<u64>) -> Result<AnyViewMut<'a>, Error> {
         Ok(AnyViewMut { layout: self.layout.of_rows(range)?, ..self })
+    }
+
+    /// Its first `at` rows and the others, to be written apart.
+    ///
+    /// # Errors
+    /// [`Error::Range`] beyond its rows; [`Error::Overlap`] when rows share memory.
+    pub fn split_rows(self, at: u64) -> Result<(AnyViewMut<'a>, AnyViewMut<'a>), Error> {
+        let layout = self.layout;
+        let (first, mut second) = (layout.of_rows(0..at)?, layout.of_rows(at..layout.rows)?);
+        if layout.rows > 1 && layout.row_stride < layout.columns {
+            let (columns, row_stride) = (layout.columns, layout.row_stride);
+            return Err(Error::Overlap { argument: "the view".to_owned(), columns, row_stride });
+        }
+        Ok(match self.bytes {
+            BytesMut::Device(region) => {
+                let half = |layout| AnyViewMut { bytes: BytesMut::Device(region), layout };
+                (half(first), half(second))
+            }
+            BytesMut::Host(bytes) => {
+                // Without rows it begins nowhere.
+                let end = bytes.len() as u64;
+                let start = if second.rows == 0 { end } else { second.offset * layout.ty.bytes() };
+                let (front, behind) = bytes.split_at_mut(start as usize);
+                second.offset = 0;
+                (
+                    AnyViewMut { bytes: BytesMut::Host(front), layout: first },
+                    AnyViewMut { bytes: BytesMut::Host(behind), layout: second },
+                )
+            }
+        })
     }
 
     /// Columns `range` of it.
@@ -275,9 +326,7 @@ impl<'a> AnyViewMut<'a> {
                 }
                 Ok(())
             }
-            (BytesMut::Device(memory), Lane::Accelerator(queue))
-                if Arc::ptr_eq(&memory.queue.engine, &queue.engine) =>
-            {
+            (BytesMut::Device(memory), Lane::Accelerator(queue)) if engine::same(memory.engine(), &queue.engine) => {
                 if layout.is_contiguous() {
                     let span = layout.span_bytes();
                     return memory.fill(queue, span.start, byte, span.end - span.start);
@@ -316,15 +365,15 @@ impl<'a> AnyViewMut<'a> {
                 Ok(())
             }
             (BytesMut::Device(to), Bytes::Device(from), Lane::Accelerator(queue))
-                if Arc::ptr_eq(&to.queue.engine, &queue.engine) && Arc::ptr_eq(&from.queue.engine, &queue.engine) =>
+                if engine::same(to.engine(), &queue.engine) && engine::same(from.engine(), &queue.engine) =>
             {
                 if layout.is_contiguous() && source.layout.is_contiguous() {
                     let (span, source) = (layout.span_bytes(), source.layout.span_bytes());
-                    return to.copy_from(queue, span.start, from, source.start, span.end - span.start);
+                    return to.copy_from(queue, span.start, &from, source.start, span.end - span.start);
                 }
                 for row in 0..layout.rows {
                     let (bytes, source) = (layout.row_bytes(row), source.layout.row_bytes(row));
-                    to.copy_from(queue, bytes.start as u64, from, source.start as u64, bytes.len() as u64)?;
+                    to.copy_from(queue, bytes.start as u64, &from, source.start as u64, bytes.len() as u64)?;
                 }
                 Ok(())
             }
@@ -347,7 +396,7 @@ impl<'a> AnyViewMut<'a> {
                 Ok(())
             }
             (BytesMut::Device(memory), Lane::Accelerator(queue))
-                if layout.is_contiguous() && Arc::ptr_eq(&memory.queue.engine, &queue.engine) =>
+                if layout.is_contiguous() && engine::same(memory.engine(), &queue.engine) =>
             {
                 memory.upload(queue, layout.span_bytes().start, from)
             }

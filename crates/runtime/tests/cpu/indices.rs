@@ -85,7 +85,7 @@ fn a_tail_of_minus_one_names_the_opt_in() {
     assert_eq!(
         error,
         "modality[59] is -1, but it must be in 0..3; \
-         declare the index with `pad = -1` if -1 marks positions that have no row"
+         declare the index as `Index<_, _, { pad = -1 }>` if -1 marks positions that have no row"
     );
     // Only exactly that value is the pad.
     modality[63] = -2;

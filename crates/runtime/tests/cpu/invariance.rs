@@ -27,7 +27,7 @@ fn no_tiling_changes_a_byte() {
         let expected = both(&cpu());
         for (columns, threads) in [(1, 1), (3, 2), (16, 3), (69, 1), (70, 2), (1000, 5)] {
             assert!(
-                both(&Stream::cpu(Tiling::new(columns, threads))) == expected,
+                both(&Stream::cpu(Tiling::new(columns, threads).unwrap())) == expected,
                 "{columns} columns, {threads} threads"
             );
         }

@@ -1,18 +1,26 @@
 //! Declared kernels: what the macro leaves in a program.
 
+mod backward;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rowloom_codegen::ir::{Kernel, Order};
-use rowloom_codegen::{Verified, Wants, backward};
+pub(crate) use backward::Backward;
 
+use rowloom_codegen::ir::{Kernel, Order};
+use rowloom_codegen::{Verified, Wants};
+
+use crate::call::PreparedCalls;
 use crate::error::Error;
 
 /// A declared kernel, verified, with its derived backwards.
 pub struct Declaration {
     forward: Verified,
     backwards: Mutex<HashMap<Wants, Arc<Verified>>>,
+    /// Calls of the forward, and of each backward by its wanted inputs.
+    prepared: PreparedCalls,
+    backward_calls: Mutex<Vec<Arc<Backward>>>,
 }
 
 impl Declaration {
@@ -27,7 +35,8 @@ impl Declaration {
     fn of(kernel: Kernel) -> Result<Declaration, Error> {
         let name = kernel.name.clone();
         let forward = kernel.verify().map_err(|faults| Error::Verify { kernel: name, faults })?;
-        Ok(Declaration { forward, backwards: Mutex::default() })
+        let (backwards, prepared, backward_calls) = Default::default();
+        Ok(Declaration { forward, backwards, prepared, backward_calls })
     }
 
     /// The user's name for it.
@@ -43,7 +52,27 @@ impl Declaration {
     /// Its backward, pruned to what is wanted. Derived once.
     pub fn backward(&self, wants: &Wants) -> Arc<Verified> {
         let mut backwards = self.backwards.lock().unwrap_or_else(PoisonError::into_inner);
-        backwards.entry(wants.clone()).or_insert_with(|| Arc::new(backward(&self.forward, wants))).clone()
+        backwards
+            .entry(wants.clone())
+            .or_insert_with(|| Arc::new(rowloom_codegen::backward(&self.forward, wants)))
+            .clone()
+    }
+
+    /// Calls of the forward that were prepared before.
+    pub(crate) fn prepared(&self) -> &PreparedCalls {
+        &self.prepared
+    }
+
+    /// The backward that gives the wanted gradients, a flag for each input; `None` where
+    /// none is wanted.
+    pub(crate) fn backward_of(&self, wanted: &[bool]) -> Option<Arc<Backward>> {
+        let mut known = self.backward_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(backward) = known.iter().find(|backward| backward.wanted() == wanted) {
+            return Some(backward.clone());
+        }
+        let backward = Arc::new(Backward::of(self, wanted)?);
+        known.push(backward.clone());
+        Some(backward)
     }
 
     /// The same kernel with another order of sums: another meaning.

@@ -1,0 +1,205 @@
+//! What generated modules call: a declared kernel with the arguments of its
+//! declaration, in both directions. Element types end here; everything below
+//! works on erased tensors. Lists of tensors hold those of one input or output after
+//! those of the other, as many as are declared.
+
+mod results;
+
+use std::sync::OnceLock;
+
+use rowloom_codegen::DType;
+use smallvec::SmallVec;
+
+use crate::call::{Operands, Pending, allocate_flat, arguments, run_deferred_flat, run_flat, workspace_bytes_flat};
+use crate::declaration::{Backward, Declaration};
+use crate::device::Stream;
+use crate::error::Error;
+use crate::plan::RowPlan;
+use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
+use crate::workspace::Workspace;
+pub use results::Results;
+
+/// The declaration of a generated module, read once.
+///
+/// # Panics
+/// If the text is no verified kernel; the macro has verified it.
+pub fn declared(cell: &'static OnceLock<Declaration>, ir: &str) -> &'static Declaration {
+    cell.get_or_init(|| Declaration::from_ir(ir).expect("the macro has verified this text"))
+}
+
+/// Runs the kernel as declared, into new tensors. `counts` are the row counts
+/// that no input determines.
+///
+/// # Errors
+/// As [`crate::run`].
+pub fn forward(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'_>],
+    plans: Option<&[&RowPlan]>,
+    counts: &[(&str, u64)],
+) -> Result<Results, Error> {
+    let kernel = declaration.forward();
+    let mut outputs = allocate_flat(stream, kernel, inputs, counts, None)?;
+    let operands = Operands { inputs, outputs: &mut views_mut(&mut outputs), plans };
+    run_flat(stream, kernel, Some(declaration.prepared()), operands, None, None)?;
+    Ok(Results::new(outputs))
+}
+
+/// Runs the kernel as declared, into new tensors, without waiting for its check.
+///
+/// # Errors
+/// As [`crate::run_deferred`].
+pub fn forward_deferred<'t, T>(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'t>],
+    counts: &[(&str, u64)],
+    take: impl FnOnce(Results) -> Result<T, Error>,
+) -> Result<Pending<'t, T>, Error> {
+    let kernel = declaration.forward();
+    let mut outputs = allocate_flat(stream, kernel, inputs, counts, None)?;
+    let operands = Operands { inputs, outputs: &mut views_mut(&mut outputs), plans: None };
+    let pending = run_deferred_flat(stream, kernel, Some(declaration.prepared()), operands, None, None)?;
+    Ok(pending.with(take(Results::new(outputs))?))
+}
+
+/// Runs the kernel as declared, into tensors of the caller.
+///
+/// # Errors
+/// As [`crate::run`].
+pub fn forward_into(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'_>],
+    plans: Option<&[&RowPlan]>,
+    outputs: &mut [AnyViewMut<'_>],
+    workspace: &mut Workspace,
+) -> Result<(), Error> {
+    let operands = Operands { inputs, outputs, plans };
+    run_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, Some(workspace))
+}
+
+/// Bytes of workspace that [`forward_into`] needs.
+///
+/// # Errors
+/// As [`crate::workspace_bytes`].
+pub fn forward_workspace_bytes(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'_>],
+    plans: Option<&[&RowPlan]>,
+    outputs: &[AnyViewMut<'_>],
+) -> Result<u64, Error> {
+    let outputs: Vec<AnyView<'_>> = outputs.iter().map(AnyViewMut::as_view).collect();
+    let (kernel, known) = (declaration.forward(), Some(declaration.prepared()));
+    workspace_bytes_flat(stream, kernel, known, inputs, &outputs, plans, None)
+}
+
+/// The arguments of a backward, as declared.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a, 't> {
+    /// The declared inputs.
+    pub inputs: &'a [AnyView<'t>],
+    /// The cotangents of the declared outputs.
+    pub cotangents: &'a [AnyView<'t>],
+    /// A plan for each declared row expression.
+    pub plans: Option<&'a [&'a RowPlan]>,
+}
+
+impl<'a> Arguments<'a, '_> {
+    /// The plans that a backward goes through. All are given, needed or not.
+    fn plans_of(&self, declaration: &Declaration, of: &Backward) -> Result<Option<Plans<'a>>, Error> {
+        let Some(plans) = self.plans else { return Ok(None) };
+        let forward = declaration.forward();
+        arguments(forward, "plans", forward.rows.len(), plans.len())?;
+        Ok(Some(of.plans(plans)))
+    }
+}
+
+/// Plans on the stack, for kernels of a usual size.
+type Plans<'a> = SmallVec<[&'a RowPlan; 2]>;
+
+/// Runs the derived backward, into new tensors: the gradient of each input that
+/// is wanted, in declaration order; those of tables in the type `stored`, by default the
+/// table's own.
+///
+/// # Errors
+/// As [`crate::run`]; [`Error::Size`] when an input is not of the shape of its gradient.
+pub fn backward(
+    stream: &Stream,
+    declaration: &Declaration,
+    arguments: Arguments<'_, '_>,
+    wanted: &[bool],
+    stored: Option<DType>,
+) -> Result<Results, Error> {
+    let Some(of) = declaration.backward_of(wanted) else {
+        return Ok(Results::new(Vec::new()));
+    };
+    let counts = of.counts(declaration.forward(), arguments.inputs)?;
+    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let plans = arguments.plans_of(declaration, &of)?;
+    let mut outputs = allocate_flat(stream, of.kernel(), &inputs, &counts, stored)?;
+    let shapes: Vec<AnyView<'_>> = outputs.iter().map(AnyTensor::view).collect();
+    of.check_gradients(declaration.forward(), arguments.inputs, &shapes)?;
+    let operands = Operands { inputs: &inputs, outputs: &mut views_mut(&mut outputs), plans: plans.as_deref() };
+    run_flat(stream, of.kernel(), Some(of.prepared()), operands, None, None)?;
+    Ok(Results::new(outputs))
+}
+
+/// Runs the derived backward, into tensors of the caller: for each input, in
+/// declaration order, where its gradient goes, if it is wanted.
+///
+/// # Errors
+/// As [`backward`].
+pub fn backward_into<'g>(
+    stream: &Stream,
+    declaration: &Declaration,
+    arguments: Arguments<'_, '_>,
+    gradients: impl IntoIterator<Item = Option<AnyViewMut<'g>>>,
+    workspace: &mut Workspace,
+) -> Result<(), Error> {
+    let mut wanted: SmallVec<[bool; 16]> = SmallVec::new();
+    let mut outputs: SmallVec<[AnyViewMut<'g>; 8]> = SmallVec::new();
+    for gradient in gradients {
+        wanted.push(gradient.is_some());
+        outputs.extend(gradient);
+    }
+    let Some(of) = declaration.backward_of(&wanted) else {
+        return Ok(());
+    };
+    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let plans = arguments.plans_of(declaration, &of)?;
+    let shapes: SmallVec<[AnyView<'_>; 8]> = outputs.iter().map(AnyViewMut::as_view).collect();
+    of.check_gradients(declaration.forward(), arguments.inputs, &shapes)?;
+    drop(shapes);
+    let operands = Operands { inputs: &inputs, outputs: &mut outputs, plans: plans.as_deref() };
+    run_flat(stream, of.kernel(), Some(of.prepared()), operands, None, Some(workspace))
+}
+
+/// Bytes of workspace that [`backward_into`] needs.
+///
+/// # Errors
+/// As [`crate::workspace_bytes`].
+pub fn backward_workspace_bytes<'g>(
+    stream: &Stream,
+    declaration: &Declaration,
+    arguments: Arguments<'_, '_>,
+    gradients: impl IntoIterator<Item = Option<AnyViewMut<'g>>>,
+) -> Result<u64, Error> {
+    let gradients: Vec<Option<AnyViewMut<'_>>> = gradients.into_iter().collect();
+    let wanted: Vec<bool> = gradients.iter().map(Option::is_some).collect();
+    let Some(of) = declaration.backward_of(&wanted) else {
+        return Ok(0);
+    };
+    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let plans = arguments.plans_of(declaration, &of)?;
+    let outputs: Vec<AnyView<'_>> = gradients.iter().flatten().map(AnyViewMut::as_view).collect();
+    of.check_gradients(declaration.forward(), arguments.inputs, &outputs)?;
+    let known = Some(of.prepared());
+    workspace_bytes_flat(stream, of.kernel(), known, &inputs, &outputs, plans.as_deref(), None)
+}
+
+fn views_mut(tensors: &mut [AnyTensor]) -> Vec<AnyViewMut<'_>> {
+    tensors.iter_mut().map(AnyTensor::view_mut).collect()
+}
