@@ -38,6 +38,8 @@ mod nvrtc;
 mod once;
 pub mod oracle;
 mod plan;
+#[doc(hidden)]
+pub mod probe;
 pub mod sources;
 mod tensor;
 mod workspace;
