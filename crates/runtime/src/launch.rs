@@ -77,10 +77,15 @@ impl FromIterator<Place> for TensorPlaces {
 }
 
 impl Place {
-    /// Of a tensor on the queue's device; later work of the queue may use it so.
-    pub(crate) fn of(queue: &Arc<Queue>, view: &AnyView<'_>, how: Use) -> Result<Place, Error> {
+    /// Of a tensor.
+    pub(crate) fn of(view: &AnyView<'_>) -> Place {
+        Place { address: view.address(), row_stride: view.row_stride() }
+    }
+
+    /// Of a tensor on the queue's device that later work of the queue uses so.
+    pub(crate) fn joined(queue: &Arc<Queue>, view: &AnyView<'_>, how: Use) -> Result<Place, Error> {
         view.join(queue, how)?;
-        Ok(Place { address: view.address(), row_stride: view.row_stride() })
+        Ok(Place::of(view))
     }
 }
 

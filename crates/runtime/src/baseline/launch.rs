@@ -48,7 +48,7 @@ impl Loaded {
     /// Queues a launch whose tensors are on the queue's device.
     pub(super) fn run(&self, queue: &Arc<Queue>, launch: &Launch<'_>) -> Result<(), Error> {
         let places = |views: &[AnyView<'_>], how| {
-            views.iter().map(|view| Place::of(queue, view, how)).collect::<Result<TensorPlaces, Error>>()
+            views.iter().map(|view| Place::joined(queue, view, how)).collect::<Result<TensorPlaces, Error>>()
         };
         let (inputs, outputs) = (places(launch.inputs, Use::Read)?, places(launch.outputs, Use::Write)?);
         let places = Places { positions: launch.positions, inputs, outputs, ..Places::default() };

@@ -65,10 +65,11 @@ impl Queued<'_> {
         if let Some(found) = held.filter(|held| *held < bytes) {
             return Err(Error::WorkspaceTooSmall { kernel: kernel.name.clone(), needed: bytes, found });
         }
-        places.inputs =
-            tensors(queue, grouped::inputs(kernel, inputs).map(|(input, all)| (&*input.name, all)), Use::Read)?;
-        places.outputs =
-            tensors(queue, grouped::outputs(kernel, &outputs).map(|(output, all)| (&*output.name, all)), Use::Write)?;
+        let reads = prepared.reads.iter().map(|reads| reads.then_some(Use::Read));
+        let arguments = grouped::inputs(kernel, inputs).map(|(input, all)| (&*input.name, all));
+        places.inputs = tensors(queue, arguments.zip(reads))?;
+        let arguments = grouped::outputs(kernel, &outputs).map(|(output, all)| (&*output.name, all));
+        places.outputs = tensors(queue, arguments.map(|argument| (argument, Some(Use::Write))))?;
         let owned;
         let memory = match workspace {
             _ if bytes == 0 => None,
@@ -99,18 +100,21 @@ fn ready(prepared: &Prepared) -> &Ready {
     prepared.ready.as_ref().expect("it was prepared for an accelerator")
 }
 
-/// The places of tensors that the queue may use from now on.
+/// The places of tensors, each argument with its name and its use, for which it is joined
+/// to the queue.
 fn tensors<'n, 'a, 't: 'a>(
     queue: &Arc<Queue>,
-    arguments: impl Iterator<Item = (&'n str, &'a [AnyView<'t>])>,
-    how: Use,
+    arguments: impl Iterator<Item = ((&'n str, &'a [AnyView<'t>]), Option<Use>)>,
 ) -> Result<TensorPlaces, Error> {
     let mut places = TensorPlaces::default();
-    for (name, tensors) in arguments {
+    for ((name, tensors), how) in arguments {
         places.begin();
         for (element, view) in tensors.iter().enumerate() {
-            let place = Place::of(queue, view, how);
-            places.push(place.map_err(|error| named(error, &facts::argument(name, tensors.len(), element)))?);
+            if let Some(how) = how {
+                let joined = view.join(queue, how);
+                joined.map_err(|error| named(error, &facts::argument(name, tensors.len(), element)))?;
+            }
+            places.push(Place::of(view));
         }
     }
     Ok(places)

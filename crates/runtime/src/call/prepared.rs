@@ -7,9 +7,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use rowloom_codegen::cuda::Param;
 use rowloom_codegen::ir::InputKind;
 use rowloom_codegen::spec::Access;
-use rowloom_codegen::{Arch, Schedule, Spec, Verified};
+use rowloom_codegen::{Arch, Schedule, Source, Spec, Verified};
 use smallvec::SmallVec;
 
 use super::facts::Sizes;
@@ -30,6 +31,8 @@ pub(crate) struct Prepared {
     pub(super) positions: u64,
     /// Its code; `None` on the CPU.
     pub(super) ready: Option<Arc<Ready>>,
+    /// For each input: whether its code reads it. With a plan it reads no index.
+    pub(super) reads: Vec<bool>,
     /// For each input: what its numbers must be, if it is an index.
     terms: Vec<Option<Term>>,
 }
@@ -164,7 +167,22 @@ fn checked(
         }
         InputKind::Rows(_) | InputKind::Table { .. } => None,
     });
-    Ok(Prepared { kernel: kernel.name.clone(), terms: terms.collect(), spec, positions, ready })
+    let reads = (0..kernel.inputs.len()).map(|at| ready.as_ref().is_none_or(|ready| reads(&ready.source, at)));
+    let (terms, reads) = (terms.collect(), reads.collect());
+    Ok(Prepared { kernel: kernel.name.clone(), spec, positions, ready, reads, terms })
+}
+
+/// Whether a source reads an input.
+fn reads(source: &Source, input: usize) -> bool {
+    source.entries().flat_map(|entry| &entry.params).any(|param| match param {
+        Param::Input { input: read, .. } | Param::InputStride { input: read, .. } => read.index() == input,
+        Param::Output { .. }
+        | Param::OutputStride { .. }
+        | Param::Positions
+        | Param::Plan { .. }
+        | Param::Blocks(_)
+        | Param::Scratch(_) => false,
+    })
 }
 
 impl Prepared {

@@ -10,6 +10,7 @@ use cudarc::driver::sys::{
     CUmemPoolProps, CUmemoryPool, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 use rowloom_codegen::{Arch, Source};
+use smallvec::SmallVec;
 
 use super::context::Entered;
 use super::driver::{self, failed};
@@ -235,7 +236,8 @@ impl Accelerator for Cuda {
     }
 
     unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
-        let mut params: Vec<*mut c_void> = args.iter().map(|arg| std::ptr::from_ref(arg).cast_mut().cast()).collect();
+        let mut params: SmallVec<[*mut c_void; 32]> =
+            args.iter().map(|arg| std::ptr::from_ref(arg).cast_mut().cast()).collect();
         // SAFETY: the caller vouches for the stream, the function and what the arguments mean; the
         // driver copies them, each 64 bits, before the call returns.
         self.with("cuLaunchKernel", || unsafe {

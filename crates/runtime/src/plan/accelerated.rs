@@ -34,7 +34,7 @@ pub(super) fn build(
     let addresses = std::array::from_fn(|at| arrays[at].view().address());
     let places = Places {
         positions,
-        inputs: indices.iter().map(|index| Place::of(queue, index, Use::Read)).collect::<Result<_, Error>>()?,
+        inputs: indices.iter().map(|index| Place::joined(queue, index, Use::Read)).collect::<Result<_, Error>>()?,
         plans: smallvec![PlanPlace { arrays: addresses, blocks: 0, partials: 0 }],
         ..Places::default()
     };
