@@ -112,6 +112,13 @@ pub fn sums_into_given_tensors_need_plans(device: &Device) {
     assert!(matches!(error, Error::NeedsPlan { .. }), "{error}");
 }
 
+/// A deferred call whose index is wrong, for which nobody waits.
+pub fn leave_a_bad_call(packed: &Packed) {
+    let modality = wrong(&packed.stream);
+    let bad = Inputs { modality: modality.view(), ..packed.inputs() };
+    drop(adaln_row_gather::forward_deferred(&packed.stream, &bad).unwrap());
+}
+
 /// An error that nobody waits for is that of the next call, plan or synchronisation.
 pub fn deferred_errors_surface_later(device: &Device) {
     let stream = device.stream().unwrap();

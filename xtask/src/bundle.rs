@@ -22,7 +22,16 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 5] = [test("gpu"), test("gpu_sizes"), test("sanitize"), bench("generation"), bench("cpu")];
+const BUILT: [Built; 8] = [
+    test("gpu"),
+    test("gpu_sizes"),
+    test("gpu_calls"),
+    Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
+    test("sanitize"),
+    bench("generation"),
+    bench("cpu"),
+    bench("launch"),
+];
 
 /// Scripts that run some of it.
 const SCRIPTS: [&str; 1] = ["tests/sanitize.sh"];
@@ -32,6 +41,8 @@ const COMMANDS: &str = "\
 On the GPU machine, in this folder:
   export ROWLOOM_REQUIRE_GPU=1    a missing GPU is a failure
   ./gpu --test-threads=4          bytes, every schedule, plans, errors
+  ./gpu_calls --test-threads=1    modes, streams, graphs
+  ./borrowed                      memory and streams of another framework
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools
   ./rowloom selftest              digests of the CPU executor
