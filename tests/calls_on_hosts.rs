@@ -69,7 +69,7 @@ fn streams_that_only_read_do_not_wait_for_one_another() {
     let [first, second, third] = std::array::from_fn(|_| probe.device().stream().unwrap());
     let mut packed = Packed::new(&first, 21);
     let plan = packed.plan();
-    let waits = |body: &mut dyn FnMut()| probe.during(|| body()).waits;
+    let waits = |body: &mut dyn FnMut()| probe.during(body).waits;
     let forward = |packed: &Packed, stream| {
         // Outputs and workspace of its own stream.
         adaln_row_gather::forward(stream, &packed.inputs(), &plan).unwrap();

@@ -62,6 +62,9 @@ pub fn graphs_keep_their_memory(device: &Device) {
     }
 }
 
+/// What a capture is given to do, and the outputs it may write.
+type Body<'a> = &'a mut dyn FnMut(&mut [Tensor<f32>; 6]) -> Result<(), Error>;
+
 /// All that allocates, waits, checks or compiles is an error before the stream is touched.
 pub fn captures_refuse_what_they_cannot_hold(device: &Device) {
     let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
@@ -73,7 +76,7 @@ pub fn captures_refuse_what_they_cannot_hold(device: &Device) {
     let inputs = packed.inputs();
     let pending = packed.forward_deferred().unwrap();
 
-    let mut refused = |doing: &str, body: &mut dyn FnMut(&mut [Tensor<f32>; 6]) -> Result<(), Error>| {
+    let mut refused = |doing: &str, body: Body<'_>| {
         let error = stream.capture(|| body(&mut out)).map(drop).unwrap_err();
         let Error::Captured { doing: found } = &error else { panic!("{doing}: {error}") };
         assert!(found.contains(doing), "{doing}: {error}");

@@ -158,7 +158,6 @@ fn rows_are_split() {
             let (first, second) = numbers.view_mut().split_rows(at).unwrap();
             assert_eq!((first.as_view().row_count(), second.as_view().row_count()), (at, 3 - at));
             second.any().fill(&stream, 0).unwrap();
-            drop(first);
             assert_eq!(numbers.to_vec(&stream).unwrap(), expected);
         }
         let (first, second) = whole.view_mut().split_rows(2).unwrap();
