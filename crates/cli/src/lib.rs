@@ -22,6 +22,7 @@ mod list;
 mod output;
 mod pack;
 mod report;
+mod selftest;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ const EXAMPLES: &str = "Examples:
   rowloom report adaln_row_gather --quick --out report.json
   rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
   rowloom cache stats
+  rowloom selftest
   rowloom doctor";
 
 /// Declare a row gather once; read its CUDA C and measure it.
@@ -55,6 +57,8 @@ enum Command {
     Emit(emit::Args),
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
+    #[command(after_help = selftest::EXAMPLES)]
+    Selftest(selftest::Args),
     #[command(after_help = pack::EXAMPLES)]
     Pack(pack::Args),
     #[command(after_help = cache::EXAMPLES)]
@@ -87,6 +91,7 @@ fn run() -> Result<()> {
         Command::List(args) => list::run(&args),
         Command::Emit(args) => emit::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Selftest(args) => selftest::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),
