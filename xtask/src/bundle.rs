@@ -45,7 +45,7 @@ On the GPU machine, in this folder:
   ./borrowed                      memory and streams of another framework
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools
-  ./rowloom selftest              digests of the CPU executor
+  ./rowloom selftest --device cuda:0    digests of the CPU executor
   ./rowloom report adaln_row_gather --device cuda:0 --out report.json";
 
 /// Collects `rowloom`, tests, benchmarks and scripts, stripped, in `target/bundle`.

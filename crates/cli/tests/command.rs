@@ -59,7 +59,7 @@ fn list_names_every_kernel_with_its_signature() {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    for arguments in [&["--help"][..], &["emit", "--help"], &["report", "--help"]] {
+    for arguments in [&["--help"][..], &["emit", "--help"], &["report", "--help"], &["selftest", "--help"]] {
         let help = succeeds(arguments);
         assert!(help.contains("Examples:\n  rowloom "), "{help}");
     }
@@ -213,4 +213,38 @@ fn sizes_that_no_machine_holds_are_refused_before_the_work() {
     let wide = [&report[..], &["--rows", "9", "--hidden", "9223372036854775808"]].concat();
     assert!(fails(&wide, 2).contains("the limit is"));
     assert_eq!(files(folder.path()), 0);
+}
+
+#[test]
+fn selftest_compares_with_recorded_digests_and_names_what_differs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("digests.txt");
+    let path = path.to_str().expect("text");
+    // Every case of one op, on the digests that came with this version.
+    let passed = succeeds(&["selftest", "row_gather", "--device", "cpu"]);
+    assert!(passed.contains(" 0 differ") && !passed.contains("no recorded digest"), "{passed}");
+    succeeds(&["selftest", "--device", "cpu", "--record", path]);
+    let made = std::fs::read_to_string(path).expect("it was written");
+    assert_eq!(made, include_str!("../data/selftest.txt"), "this machine's CPU gives other bytes, or record again");
+    // One digit of one digest.
+    let line = made.lines().find(|line| line.contains(" row_gather backward")).expect("it is there");
+    let flipped = if line.starts_with('0') { "1" } else { "0" }.to_owned() + &line[1..];
+    std::fs::write(path, made.replace(line, &flipped)).expect("it can be written");
+    let case = &line[65..];
+    let json = rowloom(&["selftest", "row_gather", "--device", "cpu", "--digests", path, "--json"]);
+    assert_eq!(json.status.code(), Some(1));
+    let error = text(&json.stderr);
+    assert_eq!(error, format!("error: 1 cases differ on cpu, the first is `{case}`\n"));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["passed"], false);
+    let cases = json["cases"].as_array().expect("a list");
+    let differing: Vec<_> =
+        cases.iter().filter(|case| !case["differing"].as_array().expect("a list").is_empty()).collect();
+    assert_eq!(differing.len(), 1);
+    assert_eq!(differing[0]["case"], case);
+    assert_eq!(differing[0]["digest"], flipped[..64]);
+    let refused = fails(&["selftest", "--device", "emulated", "--record", path], 2);
+    assert!(refused.contains("on the CPU"), "{refused}");
+    fails(&["selftest", "--device", "abacus"], 2);
+    fails(&["selftest", "row_gahter"], 2);
 }

@@ -42,7 +42,7 @@ struct Shape {
     every_schedule: bool,
 }
 
-const SHAPES: [Shape; 9] = {
+const SHAPES: [Shape; 10] = {
     const USUAL: Shape = Shape {
         packing: Packing::Interleaved,
         rows: 9,
@@ -57,6 +57,7 @@ const SHAPES: [Shape; 9] = {
         Shape { packing: Packing::Block, ..USUAL },
         Shape { packing: Packing::T2va15s, ..USUAL },
         Shape { packing: Packing::Ref2va, ..USUAL },
+        Shape { positions: 832, hidden: 5376, ..USUAL },
         Shape { positions: 1, hidden: 8, ..USUAL },
         Shape { positions: 257, hidden: 5, int: IntType::I32, ..USUAL },
         Shape { positions: 832, hidden: 40, int: IntType::U8, apart: true, ..USUAL },

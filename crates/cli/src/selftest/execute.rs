@@ -42,7 +42,7 @@ pub fn reference(case: &Case) -> Result<String, Error> {
 fn on_cpu(case: &Case) -> Result<Vec<Run>, Error> {
     let mut runs = vec![Run { how: "all cores, indices checked by the call".to_owned(), digest: reference(case)? }];
     for (columns, threads) in TILINGS {
-        let stream = Stream::cpu(Tiling::new(columns, threads));
+        let stream = Stream::cpu(Tiling::new(columns, threads)?);
         let how = format!("{columns} columns a task, {threads} threads");
         runs.push(Run { how, digest: On::new(&stream, case)?.digest(None, true)? });
     }

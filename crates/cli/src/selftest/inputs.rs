@@ -209,7 +209,7 @@ mod tests {
     fn numbers_are_drawn_bit_by_bit() {
         let draw = |bits, special| value(bits, special, [1.0, 2.0, 3.0, 4.0, 5.0], |value| value).to_bits();
         assert_eq!(draw(0x8000_0001, true), 0xBC80_0001);
-        assert_eq!(draw(0x7FFF_FFFF, false), 0x3DFF_FFFF);
+        assert_eq!(draw(0x7FFF_FFFF, false), 0x3E7F_FFFF);
         assert_eq!(draw(0x7FFF_FFFF, true), [1.0_f32, 2.0, 3.0, 4.0, 5.0][0x7FFF_FFFF % 5].to_bits());
     }
 

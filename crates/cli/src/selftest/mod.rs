@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
             }
             Error::failed(error)
         })?,
-        None => Device::best(),
+        None => Device::best().map_err(Error::failed)?,
     };
     let cases = cases::of_kernels(&kernels)?;
     if let Some(path) = &args.record {
