@@ -7,7 +7,7 @@ use crate::command::{cargo, root, run, target};
 
 /// A program that cargo builds for its own use.
 struct Built {
-    /// As cargo's command line says: `--test`, `--bench`.
+    /// As cargo's command line says: `--test`, `--bench`, `--example`.
     kind: &'static str,
     package: &'static str,
     name: &'static str,
@@ -17,17 +17,22 @@ const fn test(name: &'static str) -> Built {
     Built { kind: "--test", package: "rowloom", name }
 }
 
+const fn example(name: &'static str) -> Built {
+    Built { kind: "--example", package: "rowloom", name }
+}
+
 const fn bench(name: &'static str) -> Built {
     Built { kind: "--bench", package: "rowloom", name }
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 8] = [
+const BUILT: [Built; 9] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
     Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
     test("sanitize"),
+    example("first_result"),
     bench("generation"),
     bench("cpu"),
     bench("launch"),
@@ -45,6 +50,11 @@ On the GPU machine, in this folder:
   ./borrowed                      memory and streams of another framework
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools
+  export ROWLOOM_CACHE_DIR=$(mktemp -d); ./first_result; ./first_result
+                                  time to a first result: with an empty cache, with a full one
+  ./rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
+  ROWLOOM_PACK=pack ROWLOOM_JIT=off ROWLOOM_NVRTC=/none ./first_result
+                                  the same without NVRTC; --arch as `./rowloom doctor` says
   ./rowloom selftest --device cuda:0    digests of the CPU executor
   ./rowloom report adaln_row_gather --device cuda:0 --out report.json";
 
