@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use half::bf16;
 use rowloom::cache::CodeCache;
 use rowloom::{Device, RowPlan, Tensor, Workspace};
-use rowloom_op_adaln::adaln_row_gather::{Inputs, OutputsMut, forward_into};
+use rowloom_op_adaln::adaln_row_gather::{Inputs, OutputsMut, forward_into, forward_workspace_bytes};
 use serde_json::{Value, json};
 
 /// T = 3 timesteps and 3 modalities.
@@ -68,6 +68,7 @@ fn measure(start: Instant) -> Result<(), Box<dyn Error>> {
     step.done("tensors_ms");
 
     // Checked: it waits, since it must say whether the indices were right.
+    workspace.reserve(forward_workspace_bytes(&stream, &inputs, None, views(&mut outputs))?)?;
     forward_into(&stream, &inputs, None, views(&mut outputs), &mut workspace)?;
     step.done("first_call_ms");
     step.times.insert("context_to_first_result_ms".to_owned(), ms(context.elapsed()));
@@ -75,6 +76,7 @@ fn measure(start: Instant) -> Result<(), Box<dyn Error>> {
 
     let plan = RowPlan::affine(&stream, &[(timesteps.any(), 3, 3), (modalities.any(), 1, 3)])?;
     step.done("first_plan_ms");
+    workspace.reserve(forward_workspace_bytes(&stream, &inputs, &plan, views(&mut outputs))?)?;
     forward_into(&stream, &inputs, &plan, views(&mut outputs), &mut workspace)?;
     stream.synchronize()?;
     step.done("first_planned_ms");

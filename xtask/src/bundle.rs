@@ -95,7 +95,9 @@ impl Built {
     fn path(&self) -> Result<PathBuf, String> {
         let &Built { kind, package, name } = self;
         let mut build = cargo();
-        build.args(["test", "--release", "--no-run", "--package", package, kind, name, "--message-format=json"]);
+        // Of an example `cargo test` would make a runner of no tests.
+        let verb: &[&str] = if kind == "--example" { &["build"] } else { &["test", "--no-run"] };
+        build.args(verb).args(["--release", "--package", package, kind, name, "--message-format=json"]);
         let output =
             build.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo did not start: {error}"))?;
         if !output.status.success() {
@@ -104,7 +106,7 @@ impl Built {
         let text = String::from_utf8_lossy(&output.stdout);
         let key = "\"executable\":\"";
         let mut paths = text.lines().filter_map(|line| Some(line.split_once(key)?.1.split_once('"')?.0));
-        let path = paths.rfind(|path| path.contains(&format!("/{name}-")));
+        let path = paths.rfind(|path| path.ends_with(&format!("/{name}")) || path.contains(&format!("/{name}-")));
         path.map(PathBuf::from).ok_or_else(|| format!("cargo names no binary of {name}"))
     }
 }
