@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![doc = include_str!("../docs/language.md")]
+#![doc = include_str!("../docs/calls.md")]
 
 pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;

@@ -59,9 +59,11 @@ fn a_deferred_call_waits_for_nothing() {
     let stream = device.stream().unwrap();
     let packed = Packed::new(&stream, 30);
     packed.forward_deferred().unwrap().wait().unwrap();
+    // Copying it to the device waits for the stream.
+    let modality = calls::wrong(&stream);
     slow(&stream);
     let before = std::time::Instant::now();
-    modes::leave_a_bad_call(&packed);
+    modes::leave_a_bad_call(&packed, &modality);
     let good = packed.forward_deferred().unwrap();
     assert!(before.elapsed().as_millis() < 15, "the stream is busy for 20 ms, the host is not");
     packed.check_forward(&stream, &good.wait().unwrap().out);

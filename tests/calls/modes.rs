@@ -112,9 +112,8 @@ pub fn sums_into_given_tensors_need_plans(device: &Device) {
     assert!(matches!(error, Error::NeedsPlan { .. }), "{error}");
 }
 
-/// A deferred call whose index is wrong, for which nobody waits.
-pub fn leave_a_bad_call(packed: &Packed) {
-    let modality = wrong(&packed.stream);
+/// A deferred call whose index is [`wrong`], for which nobody waits.
+pub fn leave_a_bad_call(packed: &Packed, modality: &Tensor<i64>) {
     let bad = Inputs { modality: modality.view(), ..packed.inputs() };
     drop(adaln_row_gather::forward_deferred(&packed.stream, &bad).unwrap());
 }

@@ -2,7 +2,7 @@
 
 use rowloom::{Device, Stream};
 
-use super::{HIDDEN, POSITIONS, Packed, copy, poisoned};
+use super::{HIDDEN, POSITIONS, Packed, ROWS, copy, poisoned};
 
 /// What one stream writes behind slow work, another reads; what it reads behind slow work,
 /// another overwrites. `slow` keeps a stream busy.
@@ -13,21 +13,21 @@ pub fn streams_wait_for_writes_and_reads(device: &Device, slow: &dyn Fn(&Stream)
     let mut workspace = packed.workspace(&second, &plan);
     let (mut out, mut gradient) = (packed.outputs(), packed.gradient());
     for seed in 12..15 {
+        let next = Packed::new(&first, seed);
         slow(&first);
-        // On the first stream, as all that it makes.
-        packed.refill(seed);
+        packed.copy_from(&next);
         packed.forward_into(&second, Some(&plan), &mut out, &mut workspace).unwrap();
         packed.backward_into(&second, Some(&plan), &mut gradient, &mut workspace).unwrap();
         packed.check_forward(&second, &out);
         packed.check_backward(&first, &gradient);
 
+        let nan = poisoned(&first, ROWS, 6 * HIDDEN);
+        first.synchronize().unwrap();
         slow(&second);
         packed.forward_into(&second, Some(&plan), &mut out, &mut workspace).unwrap();
-        let written = packed.table.to_vec(&first).unwrap();
-        // The second stream still reads the table.
-        copy(&first, &mut packed.table, &vec![f32::NAN; written.len()]);
+        // The second stream has not read the table yet.
+        packed.table.view_mut().any().copy_from(&first, nan.view().any()).unwrap();
         packed.check_forward(&second, &out);
-        copy(&first, &mut packed.table, &written);
     }
     // Freed while another stream uses it.
     let source = poisoned(&first, POSITIONS, HIDDEN);

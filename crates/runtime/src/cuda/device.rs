@@ -224,8 +224,9 @@ impl Accelerator for Cuda {
             Error::Load { driver, nvrtc, arch, message }
         })?;
         let function = |entry: &rowloom_codegen::cuda::Entry| {
-            let message = format!("{}: a name with a NUL in it", source.name);
-            let name = CString::new(&*entry.name).map_err(|_| Error::Nvrtc { call: "cuModuleGetFunction", message })?;
+            let invalid = || self.failed("cuModuleGetFunction", DriverError(CUresult::CUDA_ERROR_INVALID_VALUE));
+            // A generated name is an identifier.
+            let name = CString::new(&*entry.name).map_err(|_| invalid())?;
             // SAFETY: the module has just been loaded and is never unloaded.
             let function = unsafe { result::module::get_function(module, name) };
             Ok(function.map_err(|error| self.failed("cuModuleGetFunction", error))? as u64)
