@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::device::{Device, Lane, Place, Stream};
+use crate::device::{Device, Place};
 use crate::engine::{self, RawGraph};
 use crate::error::Error;
+use crate::stream::{Lane, Stream};
 
 /// Work of a stream, captured to be replayed with one call: a CUDA graph. It reads
 /// and writes the very tensors of the capture, whatever they hold then, and keeps

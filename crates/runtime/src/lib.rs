@@ -41,6 +41,7 @@ mod plan;
 #[doc(hidden)]
 pub mod probe;
 pub mod sources;
+mod stream;
 mod tensor;
 mod workspace;
 
@@ -48,12 +49,13 @@ pub use call::{Call, Pending, allocate_outputs, plans, run, run_deferred, spec, 
 pub use cpu::Tiling;
 pub use cuda::{Gpu, gpus};
 pub use declaration::{Declaration, Registered, registered};
-pub use device::{Device, Event, Stream};
+pub use device::Device;
 pub use element::{Element, ElementType, Float, Int};
 pub use emulation::{Fault, ThreadId};
 pub use error::Error;
 pub use graph::Graph;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
 pub use plan::{RowPlan, RowShape, Term};
+pub use stream::{Event, Stream};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
 pub use workspace::Workspace;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::device::{Lane, Stream};
 use crate::engine::{DeviceMemory, Region, Use};
 use crate::error::Error;
+use crate::stream::{Lane, Stream};
 
 /// Scratch memory of one stream, for calls that write into given tensors: they never
 /// make it larger. Its content means nothing. How much a call needs, it says itself

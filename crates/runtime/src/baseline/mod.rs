@@ -15,8 +15,8 @@ mod rows;
 pub use memory::UNROLLS;
 pub use rows::{Found, RowList, Rows};
 
-use crate::device::{Lane, Stream};
 use crate::error::Error;
+use crate::stream::{Lane, Stream};
 use crate::tensor::AnyView;
 use launch::{Launch, Loaded};
 

@@ -8,9 +8,9 @@ use rowloom_codegen::cuda::{Count, Param};
 
 use super::launch::{Launch, Text, expect_size, input, input_stride, output, output_stride};
 use super::{Baseline, Target, on_cpu};
-use crate::device::Stream;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
 
 const THREADS: u32 = 128;

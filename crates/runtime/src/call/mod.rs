@@ -13,21 +13,22 @@ mod operands;
 mod pending;
 mod prepared;
 mod rows;
+mod sizes;
 
-use rowloom_codegen::ir::{Kernel, OutputKind};
-use rowloom_codegen::{Arch, DType, Schedule, Spec, Verified};
+use rowloom_codegen::ir::Kernel;
+use rowloom_codegen::{Schedule, Verified};
 
-use crate::device::{Lane, Stream};
-use crate::element::ElementType;
 use crate::error::Error;
 use crate::plan::RowPlan;
-use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
+use crate::stream::{Lane, Stream};
+use crate::tensor::{AnyView, AnyViewMut};
 use crate::workspace::Workspace;
-use facts::{Facts, Sizes};
 pub(crate) use operands::{Operands, Views, arguments, grouped};
 pub use pending::Pending;
 pub(crate) use prepared::PreparedCalls;
 use prepared::{Prepared, prepare};
+pub(crate) use sizes::{allocate_flat, sizes_of_inputs};
+pub use sizes::{allocate_outputs, plans, spec};
 
 /// The arguments of one call of one kernel. `'t` is the tensors' lifetime.
 pub struct Call<'a, 't> {
@@ -162,144 +163,4 @@ fn needs_plans(kernel: &Kernel, plans: Option<&[&RowPlan]>, doing: &'static str)
     }
     let rows: Vec<String> = kernel.rows.iter().map(|row| kernel.row_text(row)).collect();
     Err(Error::NeedsPlan { kernel: kernel.name.clone(), doing, rows_of: rows.join(", ") })
-}
-
-/// Outputs of the right sizes for a call. `counts` gives the row counts that no
-/// input determines; `gradient` the stored type of table gradients in place of
-/// the table's own.
-///
-/// # Errors
-/// As [`run`]; [`Error::Undetermined`] for a row count that nothing gives.
-pub fn allocate_outputs(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    counts: &[(&str, u64)],
-    gradient: Option<DType>,
-) -> Result<Vec<Vec<AnyTensor>>, Error> {
-    let inputs = operands::flat_inputs(kernel, inputs)?;
-    let mut tensors = allocate_flat(stream, kernel, &inputs, counts, gradient)?.into_iter();
-    Ok(kernel.outputs.iter().map(|output| tensors.by_ref().take(output.tensors()).collect()).collect())
-}
-
-/// The same, one after the other.
-pub(crate) fn allocate_flat(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[AnyView<'_>],
-    counts: &[(&str, u64)],
-    gradient: Option<DType>,
-) -> Result<Vec<AnyTensor>, Error> {
-    let mut facts = Facts::of_inputs(kernel, inputs)?;
-    facts.add_counts(counts)?;
-    if let Some(ty) = gradient {
-        facts.store_gradients_as(ty);
-    }
-    let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
-    let mut tensors = Vec::new();
-    for output in &kernel.outputs {
-        let (ty, rows, columns) = match output.kind {
-            OutputKind::Rows(ty) => (ty, positions, spec.hidden),
-            OutputKind::Table { ty, rows } => (ty, spec.extent(rows), spec.hidden * output.values.len() as u64),
-        };
-        let ty = ElementType::Float(spec.float(ty));
-        for _ in 0..output.tensors() {
-            tensors.push(AnyTensor::uninit(stream, ty, rows, columns)?);
-        }
-    }
-    Ok(tensors)
-}
-
-/// The plans of a kernel's row expressions, one each, in their order. `counts` gives the row
-/// counts that no input determines. Waits for the stream.
-///
-/// # Errors
-/// As [`run`] and [`RowPlan::build`].
-pub fn plans(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    counts: &[(&str, u64)],
-) -> Result<Vec<RowPlan>, Error> {
-    let inputs = operands::flat_inputs(kernel, inputs)?;
-    let mut facts = Facts::of_inputs(kernel, &inputs)?;
-    facts.add_counts(counts)?;
-    check_devices(stream, kernel, &inputs, &[])?;
-    let Sizes { spec, .. } = facts.finish(true, Arch::SM_90)?;
-    rows::build(stream, kernel, &spec, &inputs)
-}
-
-/// Types and sizes that inputs on the CPU and named row counts determine, and S.
-pub(crate) fn sizes_of_inputs(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    counts: &[(&str, u64)],
-) -> Result<(Spec, u64), Error> {
-    let inputs = operands::flat_inputs(kernel, inputs)?;
-    let mut facts = Facts::of_inputs(kernel, &inputs)?;
-    facts.add_counts(counts)?;
-    check_devices(stream, kernel, &inputs, &[])?;
-    let Sizes { spec, positions } = facts.finish(true, Arch::SM_90)?;
-    Ok((spec, positions))
-}
-
-/// The specialisation that a call asks for.
-///
-/// # Errors
-/// As [`run`].
-pub fn spec(
-    kernel: &Verified,
-    inputs: &[Vec<AnyView<'_>>],
-    outputs: &[Vec<AnyView<'_>>],
-    planned: bool,
-    arch: Arch,
-) -> Result<Spec, Error> {
-    let inputs = operands::flat_inputs(kernel, inputs)?;
-    let outputs = operands::flat_output_views(kernel, outputs)?;
-    Ok(sizes(kernel, &inputs, &outputs, planned, arch)?.spec)
-}
-
-fn sizes(
-    kernel: &Verified,
-    inputs: &[AnyView<'_>],
-    outputs: &[AnyView<'_>],
-    planned: bool,
-    arch: Arch,
-) -> Result<Sizes, Error> {
-    let mut facts = Facts::of_inputs(kernel, inputs)?;
-    facts.add_outputs(outputs)?;
-    // What sums needs plans: they are built where none are given.
-    let planned = planned || kernel.sums();
-    let mut sizes = facts.finish(planned, arch)?;
-    let hidden = sizes.spec.hidden;
-    let tensors = grouped::inputs(kernel, inputs);
-    for (access, (input, tensors)) in sizes.spec.inputs.iter_mut().zip(tensors) {
-        if !input.is_index() {
-            *access = facts::access(tensors, hidden);
-        }
-    }
-    let tensors = grouped::outputs(kernel, outputs);
-    for (access, (_, tensors)) in sizes.spec.outputs.iter_mut().zip(tensors) {
-        *access = facts::access(tensors, hidden);
-    }
-    Ok(sizes)
-}
-
-fn check_devices(
-    stream: &Stream,
-    kernel: &Verified,
-    inputs: &[AnyView<'_>],
-    outputs: &[AnyView<'_>],
-) -> Result<(), Error> {
-    let inputs = grouped::inputs(kernel, inputs).map(|(input, tensors)| (&input.name, tensors));
-    let outputs = grouped::outputs(kernel, outputs).map(|(output, tensors)| (&output.name, tensors));
-    for (name, tensors) in inputs.chain(outputs) {
-        for (element, view) in tensors.iter().enumerate() {
-            if !view.is_on(stream) {
-                return Err(view.wrong_device(&facts::argument(name, tensors.len(), element), stream));
-            }
-        }
-    }
-    Ok(())
 }

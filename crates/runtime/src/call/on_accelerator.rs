@@ -6,12 +6,12 @@ use rowloom_codegen::Verified;
 use rowloom_codegen::ir::Kernel;
 
 use super::{Operands, Prepared, facts, grouped, rows};
-use crate::device::Stream;
 use crate::engine::{DeviceMemory, Queue, Region, Use, Word};
 use crate::error::Error;
 use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_word, fetch_error_word};
 use crate::modules::Ready;
 use crate::plan::{RowPlan, fault};
+use crate::stream::Stream;
 use crate::tensor::AnyView;
 use crate::workspace::Workspace;
 

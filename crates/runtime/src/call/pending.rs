@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::prepared::Prepared;
-use crate::device::{Lane, Stream};
 use crate::engine::{Check, Word};
 use crate::error::Error;
 use crate::launch::IndexFault;
 use crate::plan::fault;
+use crate::stream::{Lane, Stream};
 use crate::tensor::AnyView;
 
 /// The result of a deferred call: its work is queued, its indices are not known to be

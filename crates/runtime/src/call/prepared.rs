@@ -14,14 +14,15 @@ use rowloom_codegen::{Arch, Schedule, Source, Spec, Verified};
 use smallvec::SmallVec;
 
 use super::facts::Sizes;
-use super::{check_devices, rows, sizes};
-use crate::device::{Lane, Stream};
+use super::rows;
+use super::sizes::{check_devices, sizes};
 use crate::element::ElementType;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::launch::IndexFault;
 use crate::modules::Ready;
 use crate::plan::{RowPlan, Term};
+use crate::stream::{Lane, Stream};
 use crate::tensor::AnyView;
 
 /// A call whose arguments were checked.

@@ -5,9 +5,9 @@ use rowloom_codegen::ir::{InputId, InputKind, Kernel, RowId};
 
 use super::grouped;
 use super::operands::arguments;
-use crate::device::Stream;
 use crate::error::Error;
 use crate::plan::{RowPlan, RowShape, Term};
+use crate::stream::Stream;
 use crate::tensor::AnyView;
 
 /// A row expression with the numbers of a call.

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 use crate::call::{Operands, Pending, allocate_flat, arguments, run_deferred_flat, run_flat, workspace_bytes_flat};
 use crate::declaration::{Backward, Declaration};
-use crate::device::Stream;
 use crate::error::Error;
 use crate::plan::RowPlan;
+use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
 use crate::workspace::Workspace;
 pub use results::Results;

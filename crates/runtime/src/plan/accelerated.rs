@@ -6,11 +6,11 @@ use rowloom_codegen::cuda::{self, PlanArray, PlanShape};
 use smallvec::smallvec;
 
 use super::{RowPlan, RowShape, fault, place};
-use crate::device::Stream;
 use crate::element::ElementType;
 use crate::engine::{Queue, Use};
 use crate::error::Error;
 use crate::launch::{Place, Places, PlanPlace, execute};
+use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView};
 
 /// Builds a plan with generated code. The shape and the indices have been checked.

@@ -15,10 +15,11 @@ pub(crate) use on_cpu::{HostPlan, fault, validated_rows};
 pub(crate) use shape::MAX_POSITIONS;
 pub use shape::{RowShape, Term};
 
-use crate::device::{Device, Lane, Stream};
+use crate::device::Device;
 use crate::engine::Queue;
 use crate::error::Error;
 use crate::launch::PlanPlace;
+use crate::stream::{Lane, Stream};
 use crate::tensor::{AnyTensor, AnyView};
 
 /// For S positions and R rows: which row each position names, and the positions

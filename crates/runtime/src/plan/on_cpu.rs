@@ -6,9 +6,9 @@ use rowloom_codegen::cuda::PlanArray;
 
 use super::{RowPlan, RowShape, Term};
 use crate::cpu::Tiling;
-use crate::device::Stream;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView, Bytes};
 
 /// Positions validated by one task.

@@ -2,9 +2,9 @@
 
 use rowloom_codegen::spec::MAX_ROWS;
 
-use crate::device::Stream;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::stream::Stream;
 use crate::tensor::AnyView;
 
 /// A row expression with its numbers: `offset + sum of factor * index`.

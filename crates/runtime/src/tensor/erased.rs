@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::view::{AnyView, AnyViewMut, Bytes, BytesMut};
+use super::view::{AnyView, Bytes};
+use super::view_mut::{AnyViewMut, BytesMut};
 use super::{Layout, Tensor};
-use crate::device::{Device, Lane, Place, Stream};
+use crate::device::{Device, Place};
 use crate::element::{Element, ElementType};
 use crate::engine::DeviceMemory;
 use crate::error::Error;
+use crate::stream::{Lane, Stream};
 
 /// An owned (rows, columns) tensor, contiguous, of an element type known at run time.
 pub struct AnyTensor {

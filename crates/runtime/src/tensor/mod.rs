@@ -10,9 +10,12 @@ mod layout;
 mod raw;
 mod typed;
 mod view;
+mod view_mut;
 
 pub use erased::AnyTensor;
 pub(crate) use layout::Layout;
 pub use typed::{Tensor, View, ViewMut};
-pub use view::{AnyView, AnyViewMut};
-pub(crate) use view::{Bytes, BytesMut};
+pub use view::AnyView;
+pub(crate) use view::Bytes;
+pub use view_mut::AnyViewMut;
+pub(crate) use view_mut::BytesMut;

@@ -1,8 +1,8 @@
 //! Views of memory that another framework owns.
 #![expect(unsafe_code, reason = "an address means what its owner says")]
 
-use super::view::{Bytes, BytesMut};
 use super::{AnyView, AnyViewMut, Layout, View, ViewMut};
+use super::{Bytes, BytesMut};
 use crate::device::{Device, Place};
 use crate::element::{Element, ElementType};
 use crate::engine::Region;

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::{AnyTensor, AnyView, AnyViewMut};
-use crate::device::{Device, Stream};
+use crate::device::Device;
 use crate::element::Element;
 use crate::error::Error;
+use crate::stream::Stream;
 
 /// An owned (rows, columns) tensor, contiguous.
 pub struct Tensor<E> {
