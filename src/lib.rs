@@ -7,7 +7,7 @@ pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
     AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, Graph,
     ImageFormat, Int, Nvrtc, Pending, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut,
-    Workspace, allocate_outputs, cache, oracle, plans, registered, run, run_deferred, spec, workspace_bytes,
+    Workspace, allocate_outputs, cache, oracle, plans, registered, run, run_deferred, sources, spec, workspace_bytes,
 };
 
 /// Kernels as data: IR, derived backwards, schedules and the CUDA C they become.

@@ -26,10 +26,11 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 9] = [
+const BUILT: [Built; 10] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
+    test("gpu_cache"),
     Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
     test("sanitize"),
     example("first_result"),
@@ -47,6 +48,7 @@ On the GPU machine, in this folder:
   export ROWLOOM_REQUIRE_GPU=1    a missing GPU is a failure
   ./gpu --test-threads=4          bytes, every schedule, plans, errors
   ./gpu_calls --test-threads=1    modes, streams, graphs
+  ./gpu_cache                     code from NVRTC, the cache and a pack; needs an NVRTC
   ./borrowed                      memory and streams of another framework
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools

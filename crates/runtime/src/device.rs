@@ -107,7 +107,7 @@ impl Device {
         }
     }
 
-    /// Hash of every source that calls have loaded here so far, as [`Source::hash`]; none on the CPU.
+    /// Hash of every source that calls have asked for here so far, as [`Source::hash`]; none on the CPU.
     pub fn loaded_sources(&self) -> Vec<[u8; 32]> {
         match &self.0 {
             Place::Cpu => Vec::new(),
