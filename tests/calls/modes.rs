@@ -101,6 +101,15 @@ pub fn sums_into_given_tensors_need_plans(device: &Device) {
     let error = adaln_row_gather::backward(&stream, &inputs, &cotangents, &plan, wants).map(drop).unwrap_err();
     let expected = "the plan of timestep * 3 + modality is for 128 positions a block, but the call has 256";
     assert_eq!(error.to_string(), expected);
+    // As many as are declared, needed or not: a module's calls take no other number.
+    let arguments = rowloom::__private::Arguments {
+        inputs: &[packed.table.view().any(), packed.timestep.view().any(), packed.modality.view().any()],
+        cotangents: &packed.cotangents.each_ref().map(|tensor| tensor.view().any()),
+        plans: Some(&[&plan, &plan]),
+    };
+    let declaration = adaln_row_gather::declaration();
+    let surplus = rowloom::__private::backward(&stream, declaration, arguments, &[true, false, false], None);
+    assert_eq!(surplus.map(drop).unwrap_err().to_string(), "adaln_row_gather has 1 plans, not 2");
     // A gather has no blocks.
     packed.check_forward(&stream, &adaln_row_gather::forward(&stream, &inputs, &plan).unwrap().out);
 

@@ -257,6 +257,9 @@ pub enum Error {
     /// A stream of another framework on the CPU.
     #[error("the CPU has no streams of other frameworks: take Device::cpu().stream()")]
     NoRawStream,
+    /// Another reading of memory of which only one view's elements are known.
+    #[error("memory of another framework is read as it was described: give these strides to from_raw")]
+    BorrowedStrides,
     /// An address that no tensor can have.
     #[error("{address:#x} is no address of {ty} elements: it must be a multiple of {} and not null", ty.bytes())]
     Address {

@@ -36,7 +36,8 @@ impl Stream {
     }
 
     /// A stream of another framework on `device`: a `CUstream` as a number, 0 being the
-    /// legacy default stream. It is not closed here.
+    /// legacy default stream. It is not closed here. Borrowed twice it is one stream, but a
+    /// deferred error that nobody waited for surfaces on clones of the same result.
     ///
     /// # Errors
     /// [`Error::NoRawStream`] on the CPU.

@@ -52,6 +52,8 @@ fn gather(stream: &Stream, table: u64, row: u64, matrix: u64) -> Result<(), Erro
             ViewMut::<f32>::from_raw(&device, matrix + 8, 4, 2, 4)?,
         )
     };
+    // Between its rows lies the other one.
+    assert!(matches!(table.strided(1, 4, [4, 1], 0), Err(Error::BorrowedStrides)));
     let inputs = [vec![table.any()], vec![row.any()]];
     let mut outputs = [vec![first.any(), second.any()]];
     let call = Call { inputs: &inputs, outputs: &mut outputs, plans: None, schedule: None, workspace: None };
@@ -160,6 +162,8 @@ fn rows_are_split() {
             second.any().fill(&stream, 0).unwrap();
             assert_eq!(numbers.to_vec(&stream).unwrap(), expected);
         }
+        let (first, _) = whole.view_mut().split_rows(2).unwrap();
+        assert!(first.any().strided(3, 2, [2, 1], 0).is_err(), "each half is all that it reaches");
         let (first, second) = whole.view_mut().split_rows(2).unwrap();
         let (mut first, second) = (first.any(), second.any());
         first.copy_from(&stream, second.as_view().expanded(2).unwrap()).unwrap();

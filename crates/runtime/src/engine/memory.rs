@@ -141,6 +141,17 @@ impl<'a> Region<'a> {
         Region { engine, address, bytes, owner: None }
     }
 
+    /// Its first `at` bytes and the others.
+    pub(crate) fn split_at(&self, at: u64) -> (Region<'a>, Region<'a>) {
+        self.bound(at, 0);
+        (Region { bytes: at, ..*self }, Region { address: self.address + at, bytes: self.bytes - at, ..*self })
+    }
+
+    /// Whether it is a framework's, of which nothing is known but the elements of one view.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.owner.is_none()
+    }
+
     pub(crate) fn engine(&self) -> &'a Arc<Engine> {
         self.engine
     }

@@ -23,7 +23,8 @@ impl<'a> AnyView<'a> {
     /// captured with it can run:
     /// - all elements lie in memory that is allocated on `device` and initialised;
     /// - nothing writes to them, but for work that the caller has put in order with
-    ///   each stream that the view is used on: by events, or by using the same stream.
+    ///   each stream that the view is used on: by events, or by using the same stream;
+    ///   on the CPU both go for what lies between its rows too.
     pub unsafe fn from_raw(
         device: &'a Device,
         address: u64,

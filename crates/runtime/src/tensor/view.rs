@@ -98,9 +98,9 @@ impl<'a> AnyView<'a> {
     ///
     /// # Errors
     /// [`Error::ColumnStride`] when columns do not follow one another;
-    /// [`Error::Range`] beyond the memory.
+    /// [`Error::Range`] beyond the memory; [`Error::BorrowedStrides`].
     pub fn strided(&self, rows: u64, columns: u64, strides: [u64; 2], offset: u64) -> Result<AnyView<'a>, Error> {
-        let size = self.bytes.len() / self.layout.ty.bytes();
+        let size = self.bytes.restridable()? / self.layout.ty.bytes();
         Ok(AnyView { layout: self.layout.strided(rows, columns, strides, offset, size)?, ..*self })
     }
 
@@ -214,10 +214,13 @@ impl<'a> AnyView<'a> {
 }
 
 impl Bytes<'_> {
-    pub(super) fn len(&self) -> u64 {
+    /// Bytes that another reading of the memory may reach: what lies between the rows of a
+    /// framework's tensor may be another's.
+    pub(super) fn restridable(&self) -> Result<u64, Error> {
         match self {
-            Bytes::Host(bytes) => bytes.len() as u64,
-            Bytes::Device(memory) => memory.bytes(),
+            Bytes::Host(bytes) => Ok(bytes.len() as u64),
+            Bytes::Device(region) if region.is_borrowed() => Err(Error::BorrowedStrides),
+            Bytes::Device(region) => Ok(region.bytes()),
         }
     }
 }

@@ -74,23 +74,21 @@ impl<'a> AnyViewMut<'a> {
             let (columns, row_stride) = (layout.columns, layout.row_stride);
             return Err(Error::Overlap { argument: "the view".to_owned(), columns, row_stride });
         }
-        Ok(match self.bytes {
+        // Each half looks into memory of its own; without rows it begins nowhere.
+        let start = |end: u64| if second.rows == 0 { end } else { second.offset * layout.ty.bytes() };
+        let (front, behind) = match self.bytes {
             BytesMut::Device(region) => {
-                let half = |layout| AnyViewMut { bytes: BytesMut::Device(region), layout };
-                (half(first), half(second))
+                let (front, behind) = region.split_at(start(region.bytes()));
+                (BytesMut::Device(front), BytesMut::Device(behind))
             }
             BytesMut::Host(bytes) => {
-                // Without rows it begins nowhere.
-                let end = bytes.len() as u64;
-                let start = if second.rows == 0 { end } else { second.offset * layout.ty.bytes() };
-                let (front, behind) = bytes.split_at_mut(start as usize);
-                second.offset = 0;
-                (
-                    AnyViewMut { bytes: BytesMut::Host(front), layout: first },
-                    AnyViewMut { bytes: BytesMut::Host(behind), layout: second },
-                )
+                let start = start(bytes.len() as u64) as usize;
+                let (front, behind) = bytes.split_at_mut(start);
+                (BytesMut::Host(front), BytesMut::Host(behind))
             }
-        })
+        };
+        second.offset = 0;
+        Ok((AnyViewMut { bytes: front, layout: first }, AnyViewMut { bytes: behind, layout: second }))
     }
 
     /// Columns `range` of it.
@@ -105,9 +103,9 @@ impl<'a> AnyViewMut<'a> {
     ///
     /// # Errors
     /// [`Error::ColumnStride`] when columns do not follow one another;
-    /// [`Error::Range`] beyond the memory.
+    /// [`Error::Range`] beyond the memory; [`Error::BorrowedStrides`].
     pub fn strided(self, rows: u64, columns: u64, strides: [u64; 2], offset: u64) -> Result<AnyViewMut<'a>, Error> {
-        let size = self.as_view().bytes.len() / self.layout.ty.bytes();
+        let size = self.as_view().bytes.restridable()? / self.layout.ty.bytes();
         Ok(AnyViewMut { layout: self.layout.strided(rows, columns, strides, offset, size)?, ..self })
     }
 
