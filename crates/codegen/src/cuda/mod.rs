@@ -9,6 +9,7 @@
 //! kernel, only the sizes of the call and where its tensors lie.
 
 mod header;
+pub(crate) mod lanes;
 mod names;
 mod plan;
 mod positions;
@@ -18,9 +19,8 @@ mod source;
 mod value;
 mod writer;
 
-pub use plan::{PlanShape, Term, plan};
+pub use plan::{PLAN_TOTALS, PlanRepeat, PlanShape, Term, plan, repeat};
 pub use primitives::Primitive;
-pub(crate) use segments::lanes as segment_lanes;
 pub use source::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Target};
 
 use crate::ir::Verified;

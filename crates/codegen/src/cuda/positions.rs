@@ -2,7 +2,7 @@
 
 use super::names::{float, int};
 use super::value::Leaf;
-use super::{Context, Count, Entry, Param, PlanArray, Scratch, Step};
+use super::{Context, Count, Entry, Param, PlanArray, Scratch, Step, lanes};
 use crate::ir::{InputKind, NodeId, OutputKind, RowId};
 use crate::schedule::{PositionsKind, PositionsSchedule};
 
@@ -16,7 +16,7 @@ struct Target {
 pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     let targets = targets(context);
     let rows = rows_used(context, &targets);
-    let lanes = lanes(context, &targets);
+    let lanes = lanes::positions(context.kernel, context.spec);
     if !context.spec.planned && !rows.is_empty() {
         context.error = Some(context.scratch.len());
         context.scratch.push(Scratch { name: "error", elements: Count::Fixed(1), element_bytes: 8 });
@@ -48,9 +48,9 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
         PositionsKind::Output => {
             let head = format!("for (rl_u64 work = rl_block(); work < positions * {tensors}; work += rl_blocks())");
             writer.block(head, |writer| {
-                writer.line(format!("const rl_u64 position = work / {tensors};"));
+                writer.line("const rl_u64 position = work % positions;");
                 context.write_rows(writer, &rows);
-                writer.open(format!("switch (static_cast<rl_u32>(work % {tensors}))"));
+                writer.open("switch (static_cast<rl_u32>(work / positions))");
                 for (at, target) in targets.iter().enumerate() {
                     writer.block(format!("case {at}:"), |writer| {
                         context.write_copy(writer, &[target], lanes, schedule);
@@ -64,7 +64,7 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     context.writer = writer;
     let what = match schedule.kind {
         PositionsKind::Position => "a block is a position: every output of it",
-        PositionsKind::Output => "a block is one output tensor at one position",
+        PositionsKind::Output => "a block is one output tensor at one position, tensor after tensor",
     };
     context.entries.push((name.clone(), what.to_owned()));
     let grid = Count::Positions { per: 1, each };
@@ -94,20 +94,6 @@ fn rows_used(context: &Context<'_>, targets: &[Target]) -> Vec<RowId> {
     rows.sort_unstable();
     rows.dedup();
     rows
-}
-
-/// Columns of one access: the fewest that an access of some tensor covers.
-fn lanes(context: &Context<'_>, targets: &[Target]) -> u32 {
-    let spec = context.spec;
-    let mut lanes = u32::MAX;
-    for target in targets {
-        let (OutputKind::Rows(ty) | OutputKind::Table { ty, .. }) = context.kernel.outputs[target.output as usize].kind;
-        lanes = lanes.min(crate::schedule::lanes(spec.outputs[target.output as usize], spec.float(ty).bytes()));
-        for leaf in context.leaves(target.value).into_values() {
-            lanes = lanes.min(context.leaf_lanes(leaf));
-        }
-    }
-    lanes
 }
 
 fn params(context: &Context<'_>, targets: &[Target], rows: &[RowId]) -> Vec<Param> {
@@ -197,7 +183,7 @@ impl Context<'_> {
             InputKind::Rows(ty) | InputKind::Table { ty, .. } => ty,
             InputKind::Index { .. } => unreachable!("an index is no value"),
         };
-        crate::schedule::lanes(self.spec.inputs[leaf.input.index()], self.spec.float(ty).bytes())
+        lanes::of(self.spec.inputs[leaf.input.index()], self.spec.float(ty).bytes())
     }
 
     /// `rows0`: the row of the position under each expression.
@@ -249,7 +235,8 @@ impl Context<'_> {
             }
             for (id, leaf) in &loaded {
                 let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(*leaf));
-                let load = format!("rl_load<{ty}>({} + {})", self.source_name(*leaf), self.chunk_column(*leaf));
+                let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load" };
+                let load = format!("{function}<{ty}>({} + {})", self.source_name(*leaf), self.chunk_column(*leaf));
                 let load = match leaf.row {
                     Some(row) if self.kernel.has_pad(row) || !self.spec.planned => {
                         format!("r{} == 0xFFFFFFFF ? {ty}{{}} : {load}", row.0)

@@ -17,10 +17,11 @@ pub struct Source {
     pub steps: Vec<Step>,
     /// Scratch memory, part by part. Its content before the first step is never read.
     pub scratch: Vec<Scratch>,
-    /// The part that holds the error word of a checking source: a u64, all ones when
-    /// every index was in bounds, else `position * 256 + term` of the smallest bad
+    /// The part that begins with the error word of a checking source: a u64, all ones
+    /// when every index was in bounds, else `position * 256 + term` of the smallest bad
     /// position, `term` being the place of the index in its row expression's terms
-    /// (of a kernel: the [`InputId`] of the index).
+    /// (of a kernel: the [`InputId`] of the index). A plan's goes on with its totals, u64
+    /// too: blocks, partial sums, positions that have a row.
     pub error: Option<usize>,
 }
 

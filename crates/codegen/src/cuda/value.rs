@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::names::{self, float};
 use super::{Context, Param};
-use crate::dtype::Accumulate;
+use crate::dtype::{Accumulate, DType};
 use crate::ir::{InputId, InputKind, NodeId, Op, RowId, ValueType};
 
 /// A tensor read: rows at the position, or a chunk of a table row.
@@ -54,12 +54,17 @@ impl Context<'_> {
         leaves
     }
 
-    /// The element type of a leaf as C++.
-    pub fn leaf_type(&self, leaf: Leaf) -> &'static str {
+    /// The element type of a leaf.
+    pub fn leaf_dtype(&self, leaf: Leaf) -> DType {
         match self.kernel.inputs[leaf.input.index()].kind {
-            InputKind::Rows(ty) | InputKind::Table { ty, .. } => float(self.spec.float(ty)),
+            InputKind::Rows(ty) | InputKind::Table { ty, .. } => self.spec.float(ty),
             InputKind::Index { .. } => unreachable!("an index is no value"),
         }
+    }
+
+    /// The same as C++.
+    pub fn leaf_type(&self, leaf: Leaf) -> &'static str {
+        float(self.leaf_dtype(leaf))
     }
 
     /// One column of a value, parenthesised as the declaration computes it;

@@ -1,8 +1,9 @@
 //! Which schedules are legal, which is the default, and the space between.
 
 use super::{PositionsKind, PositionsSchedule, Schedule, SegmentsKind, SegmentsSchedule};
+use crate::cuda::lanes;
 use crate::ir::{Kernel, Op, OutputKind, Verified};
-use crate::spec::{Access, SClass, Spec};
+use crate::spec::{SClass, Spec};
 
 pub(super) const MAX_COLUMNS: u32 = 8;
 pub(super) const MAX_UNROLL: u32 = 16;
@@ -61,7 +62,7 @@ pub(crate) fn parts(kernel: &Kernel) -> (bool, bool) {
 
 /// Most columns that one access of every tensor with sums over positions covers.
 fn widest_columns(kernel: &Kernel, spec: &Spec) -> u32 {
-    crate::cuda::segment_lanes(kernel, spec).min(MAX_COLUMNS)
+    lanes::segments(kernel, spec).min(MAX_COLUMNS)
 }
 
 /// Whether some value is a sum through several row expressions.
@@ -113,7 +114,7 @@ impl Schedule {
     pub fn space(kernel: &Verified, spec: &Spec) -> Vec<Schedule> {
         let (has_positions, has_segments) = parts(kernel);
         let tile = kernel.tile();
-        let mut positions = if has_positions { positions_space(kernel) } else { vec![] };
+        let mut positions = if has_positions { positions_space(kernel, spec) } else { vec![] };
         positions.retain(|part| tile.allows_positions(part));
         let mut segments = if has_segments { segments_space(kernel, spec) } else { vec![] };
         segments.retain(|part| tile.allows_segments(part));
@@ -155,17 +156,43 @@ fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, measured: &[
     }
 }
 
-/// First what was measured fastest: 128 threads a position, streaming stores.
-fn positions_space(kernel: &Kernel) -> Vec<PositionsSchedule> {
+/// First what was measured fastest, on an H200 with H = 5376: of copies into several
+/// tensors one tensor after another, of all else whole positions; threads that divide a
+/// row's accesses; streaming stores, without which outputs push tables out of the caches.
+fn positions_space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
+    let kinds = match copies_into_several(kernel) {
+        true => [PositionsKind::Output, PositionsKind::Position],
+        false => [PositionsKind::Position, PositionsKind::Output],
+    };
+    let accesses = spec.hidden / u64::from(lanes::positions(kernel, spec));
+    let even = even_threads(accesses);
+    let others = [96, 128, 192, 256].into_iter().filter(|other| *other != even);
+    let threads: Vec<u32> = [even].into_iter().chain(others).collect();
     let mut space = Vec::new();
-    for kind in PositionsKind::ALL {
-        for &threads in &words(kernel, "threads", &[128, 64, 96, 192, 256]) {
+    for kind in kinds {
+        for &threads in &words(kernel, "threads", &threads) {
             for &streaming in &words(kernel, "streaming", &[true, false]) {
                 space.push(PositionsSchedule { kind, threads, streaming });
             }
         }
     }
     space
+}
+
+fn copies_into_several(kernel: &Kernel) -> bool {
+    let rows = kernel.outputs.iter().filter(|output| matches!(output.kind, OutputKind::Rows(_)));
+    let values: Vec<_> = rows.flat_map(|output| &output.values).collect();
+    values.len() > 1 && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
+}
+
+/// Threads that leave the fewest idle in the last round over a row, the nearest to 224
+/// where several do; no more than the row needs.
+fn even_threads(accesses: u64) -> u32 {
+    let needed = accesses.next_multiple_of(32);
+    let idle = |threads: u64| accesses.next_multiple_of(threads) - accesses;
+    let choices = (96..=352).step_by(32).filter(|threads| *threads <= needed);
+    let best = choices.min_by_key(|&threads| (idle(threads), threads.abs_diff(224)));
+    best.unwrap_or(needed) as u32
 }
 
 /// First what was measured fastest: 96 threads of one widest access, 8 in flight; row by
@@ -192,7 +219,18 @@ fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
     space
 }
 
-/// Bytes of one access of a tensor, as columns.
-pub(crate) fn lanes(access: Access, element_bytes: u32) -> u32 {
-    access.vector_bytes / element_bytes
+#[cfg(test)]
+mod tests {
+    use super::even_threads;
+
+    #[test]
+    fn threads_divide_the_accesses_of_a_row_where_they_can() {
+        assert_eq!(even_threads(672), 224);
+        assert_eq!(even_threads(1344), 224);
+        assert_eq!(even_threads(5376), 224);
+        assert_eq!(even_threads(512), 256);
+        assert_eq!(even_threads(1), 32);
+        assert_eq!(even_threads(65), 96);
+        assert_eq!(even_threads(5381), 128);
+    }
 }

@@ -12,7 +12,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use choice::ScheduleFault;
-pub(crate) use choice::lanes;
 pub use tile::{Tile, TileFault};
 
 /// How one kernel runs: one part per kind of output it has.
@@ -45,14 +44,18 @@ pub struct PositionsSchedule {
 pub enum PositionsKind {
     /// All outputs of one position.
     ///
-    /// Legal always. Good when H is large: indices are read once a position and
-    /// loads of all outputs are in flight together. Cost: registers grow with
-    /// the number of outputs.
+    /// Legal always. Good when outputs share inputs with a row per position:
+    /// each is read once, and so are indices. Cost: registers grow with the
+    /// number of outputs, and a table of many chunks does not fit the
+    /// first-level cache.
     Position,
-    /// One output tensor at one position.
+    /// One output tensor at one position, all positions of one tensor before
+    /// the next.
     ///
-    /// Legal always. Good when there are few positions and many outputs: more
-    /// blocks. Cost: indices are read, and checked, once per output.
+    /// Legal always. Good for several outputs that are copies: blocks that run
+    /// together write one stretch of memory and read one chunk of the table,
+    /// which stays in the first-level cache. Cost: what outputs share, indices
+    /// too, is read and checked once per output.
     Output,
 }
 

@@ -1,12 +1,21 @@
-//! The source that builds a plan: validated rows, their stable order, segments
-//! and blocks.
+//! The sources that make plans: validated rows, their stable order, segments and
+//! blocks.
 //!
-//! The order comes from a least-significant-digit radix sort with 4-bit digits:
-//! stable, deterministic, without atomics on the order, and with memory
-//! proportional to positions plus rows for every number of rows. A position
-//! without a row sorts behind all rows.
+//! The order comes from a least-significant-digit radix sort: stable,
+//! deterministic, without atomics on the order, and with memory proportional to
+//! positions plus rows for every number of rows. A position without a row sorts
+//! behind all rows. Few rows are one digit, and then three launches are all: a
+//! tile of positions is checked and counted, one block makes places of the
+//! counts and divides the rows into blocks, a tile is moved to its places. More
+//! rows are digits of 6 bits, two launches for each further digit and the
+//! segments found by search.
 
-mod body;
+mod blocks;
+mod repeat;
+mod rows;
+mod sort;
+
+pub use repeat::{PlanRepeat, repeat};
 
 use super::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Writer, header, names};
 use crate::dtype::IntType;
@@ -38,18 +47,24 @@ pub struct Term {
     pub pad: Option<i64>,
 }
 
+/// Numbers in the part that [`Source::error`] of a plan names, after the error word:
+/// blocks, partial sums, positions that have a row.
+pub const PLAN_TOTALS: usize = 3;
+
 /// Threads of a block of every entry.
 const THREADS: u32 = 256;
 /// Positions that a thread sorts, and their tile.
 const ITEMS: u32 = 8;
 const TILE: u64 = (THREADS * ITEMS) as u64;
-const DIGIT_BITS: u32 = 4;
-const DIGITS: u64 = 1 << DIGIT_BITS;
+/// Bits of a digit where keys have several. A tile's places of 64 digits are 32 KiB of
+/// shared memory; the next power is more than every architecture gives without asking.
+const DIGIT_BITS: u32 = 6;
 
-/// Scratch parts in the order of [`Source::scratch`].
-const ERROR: usize = 0;
-const COUNTS: usize = 1;
-const OTHER_ORDER: usize = 2;
+/// Scratch parts in the order of [`Source::scratch`]. A plan that repeats another has the first alone.
+const TOTALS: usize = 0;
+const ERRORS: usize = 1;
+const COUNTS: usize = 2;
+const OTHER_ORDER: usize = 3;
 
 pub(super) fn array_name(array: PlanArray) -> &'static str {
     match array {
@@ -67,44 +82,58 @@ pub(super) fn array_name(array: PlanArray) -> &'static str {
 pub fn plan(shape: &PlanShape) -> Source {
     let padded = shape.terms.iter().any(|term| term.pad.is_some());
     // Keys are rows, and one more for positions without a row.
-    let most_key = shape.rows - 1 + u64::from(padded);
-    let passes = (u64::BITS - most_key.leading_zeros()).div_ceil(DIGIT_BITS).max(1);
+    let keys = shape.rows + u64::from(padded);
+    let one_digit = keys <= 1 << DIGIT_BITS;
+    let passes = if one_digit { 1 } else { (u64::BITS - (keys - 1).leading_zeros()).div_ceil(DIGIT_BITS) };
+    let digits = if one_digit { keys } else { 1 << DIGIT_BITS };
     let mut scratch = vec![
-        Scratch { name: "error", elements: Count::Fixed(1), element_bytes: 8 },
-        Scratch { name: "counts", elements: Count::Positions { per: TILE, each: DIGITS }, element_bytes: 4 },
+        totals(),
+        Scratch { name: "errors", elements: Count::Positions { per: TILE, each: 1 }, element_bytes: 8 },
+        Scratch { name: "counts", elements: Count::Positions { per: TILE, each: digits }, element_bytes: 4 },
     ];
     if passes > 1 {
         scratch.push(Scratch { name: "other_order", elements: Count::Positions { per: 1, each: 1 }, element_bytes: 4 });
     }
-    let mut plan = Plan { shape, steps: vec![], entries: vec![], writer: Writer::default() };
-    plan.steps.push(Step::Fill { scratch: ERROR, byte: 0xFF });
-    body::helpers(&mut plan);
-    body::rows(&mut plan);
+    let terms = shape.terms.iter().map(|term| term.ty).collect();
+    let mut plan = Plan { rows: shape.rows, block: shape.block, terms, ..Plan::default() };
+    let sort = sort::Sort { digits, passes, padded };
+    blocks::scan(&mut plan.writer);
+    sort.helpers(&mut plan);
+    blocks::helpers(&mut plan);
+    rows::rows(&mut plan, shape, &sort);
     for pass in 0..passes {
-        body::sort_pass(&mut plan, pass, passes);
+        if pass > 0 {
+            sort.count(&mut plan, pass);
+        }
+        sort.offsets(&mut plan);
+        sort.scatter(&mut plan, pass);
     }
-    body::segments(&mut plan);
-    body::blocks(&mut plan);
-    body::block_rows(&mut plan);
-    let body = plan.writer.text.trim_start().to_owned();
-    Source {
-        name: "plan".to_owned(),
-        header: header::comment(describe(shape), &plan.entries),
-        body,
-        steps: plan.steps,
-        scratch,
-        error: Some(ERROR),
+    if passes > 1 {
+        blocks::segments(&mut plan);
+        blocks::blocks(&mut plan, true);
+        blocks::block_rows(&mut plan);
     }
+    plan.source(describe(shape), scratch)
 }
 
-struct Plan<'a> {
-    shape: &'a PlanShape,
+/// The error word and the totals.
+fn totals() -> Scratch {
+    Scratch { name: "totals", elements: Count::Fixed(1 + PLAN_TOTALS as u64), element_bytes: 8 }
+}
+
+/// A source being written.
+#[derive(Default)]
+struct Plan {
+    rows: u64,
+    block: u32,
+    /// Types of the indices.
+    terms: Vec<IntType>,
     steps: Vec<Step>,
     entries: Vec<(String, String)>,
     writer: Writer,
 }
 
-impl Plan<'_> {
+impl Plan {
     /// Writes an entry, unless one of this name stands already, and its launch.
     fn entry(&mut self, name: &str, what: &str, grid: Count, params: &[Param], inside: impl FnOnce(&mut Writer)) {
         if !self.entries.iter().any(|(other, _)| other == name) {
@@ -118,12 +147,14 @@ impl Plan<'_> {
     fn declare(&self, param: Param) -> String {
         match param {
             Param::Input { input, .. } => {
-                format!("const {}* index{}", names::int(self.shape.terms[input.index()].ty), input.0)
+                format!("const {}* index{}", names::int(self.terms[input.index()]), input.0)
             }
             Param::InputStride { input, .. } => format!("rl_u64 index{}_stride", input.0),
             Param::Positions => "rl_u64 positions".to_owned(),
-            Param::Plan { array, .. } => format!("rl_u32* {}", array_name(array)),
-            Param::Scratch(ERROR) => "rl_u64* error".to_owned(),
+            Param::Plan { row: RowId(0), array } => format!("rl_u32* {}", array_name(array)),
+            Param::Plan { array, .. } => format!("const rl_u32* one_{}", array_name(array)),
+            Param::Scratch(TOTALS) => "rl_u64* totals".to_owned(),
+            Param::Scratch(ERRORS) => "rl_u64* errors".to_owned(),
             Param::Scratch(COUNTS) => "rl_u32* counts".to_owned(),
             Param::Scratch(_) => "rl_u32* other_order".to_owned(),
             Param::Output { .. } | Param::OutputStride { .. } | Param::Blocks(_) => {
@@ -131,15 +162,45 @@ impl Plan<'_> {
             }
         }
     }
+
+    fn source(self, lines: Vec<String>, scratch: Vec<Scratch>) -> Source {
+        Source {
+            name: "plan".to_owned(),
+            header: header::comment(lines, &self.entries),
+            body: self.writer.text.trim_start().to_owned(),
+            steps: self.steps,
+            scratch,
+            error: Some(TOTALS),
+        }
+    }
 }
 
-/// An array of the plan that is being built.
+/// An array of the plan that is being made.
 fn array(array: PlanArray) -> Param {
     Param::Plan { row: RowId(0), array }
 }
 
 fn input(term: usize) -> InputId {
     InputId(term as u32)
+}
+
+/// A block of threads for each tile of positions.
+fn tiles() -> Count {
+    Count::Positions { per: TILE, each: 1 }
+}
+
+/// Threads for each of so many.
+fn threads_for(number: u64) -> Count {
+    Count::Fixed(number.div_ceil(u64::from(THREADS)))
+}
+
+/// `for` over all threads of the grid, one `name` below `limit` each.
+fn each(writer: &mut Writer, name: &str, limit: &str, inside: impl FnOnce(&mut Writer)) {
+    let threads = THREADS;
+    let head = format!(
+        "for (rl_u64 {name} = rl_block() * {threads} + rl_thread(); {name} < {limit}; {name} += rl_blocks() * {threads})"
+    );
+    writer.block(head, inside);
 }
 
 fn describe(shape: &PlanShape) -> Vec<String> {

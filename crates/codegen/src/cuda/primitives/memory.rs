@@ -53,6 +53,37 @@ template <typename V> RL_INLINE V rl_load(const void* address, int line = __buil
 ",
 };
 
+/// A table's rows are read by many positions: where outputs stream past the second-level cache,
+/// a load that the first level serves costs nothing of the traffic that stores need.
+pub(super) static LOAD_KEPT: Definition = Definition {
+    words: &["rl_load_kept"],
+    device: "\
+template <typename V> RL_INLINE V rl_load_kept(const void* address) {
+    rl_registers<V> at;
+    if constexpr (sizeof(V) == 16) {
+        asm(\"ld.global.nc.v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 8) {
+        asm(\"ld.global.nc.u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 4) {
+        asm(\"ld.global.nc.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+    } else if constexpr (sizeof(V) == 2) {
+        asm(\"ld.global.nc.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
+    } else {
+        asm(\"ld.global.nc.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+    }
+    return at.value;
+}
+",
+    host: "\
+template <typename V> RL_INLINE V rl_load_kept(const void* address, int line = __builtin_LINE()) {
+    V value;
+    rl_host::check_load(address, sizeof(V), line);
+    __builtin_memcpy(&value, address, sizeof(V));
+    return value;
+}
+",
+};
+
 pub(super) static LOAD_FRESH: Definition = Definition {
     words: &["rl_load_fresh"], 
     device: "\

@@ -60,6 +60,8 @@ pub enum Primitive {
     /// `V rl_load<V>(const void*)`: reads memory that nobody writes during the launch. The
     /// address is aligned to the size of `V`: 1, 2, 4, 8 or 16 bytes.
     Load,
+    /// `V rl_load_kept<V>(const void*)`: the same, of what other positions read too.
+    LoadKept,
     /// `T rl_load_fresh<T>(const T*)`: reads what other blocks of the launch may have written.
     LoadFresh,
     /// `rl_store(void*, V)`: the address is aligned to the size of `V`.
@@ -103,7 +105,7 @@ struct Definition {
 
 impl Primitive {
     /// Every primitive, in the order of the text.
-    pub const ALL: [Primitive; 31] = [
+    pub const ALL: [Primitive; 32] = [
         Primitive::Integers,
         Primitive::Bf16,
         Primitive::F16,
@@ -121,6 +123,7 @@ impl Primitive {
         Primitive::AtomicAdd,
         Primitive::Registers,
         Primitive::Load,
+        Primitive::LoadKept,
         Primitive::LoadFresh,
         Primitive::Store,
         Primitive::StoreStreaming,
@@ -156,6 +159,7 @@ impl Primitive {
             Primitive::AtomicAdd => &grid::ATOMIC_ADD,
             Primitive::Registers => &memory::REGISTERS,
             Primitive::Load => &memory::LOAD,
+            Primitive::LoadKept => &memory::LOAD_KEPT,
             Primitive::LoadFresh => &memory::LOAD_FRESH,
             Primitive::Store => &memory::STORE,
             Primitive::StoreStreaming => &memory::STORE_STREAMING,

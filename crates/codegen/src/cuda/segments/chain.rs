@@ -1,10 +1,18 @@
 //! The chain of one block of positions: a sum per column, from +0.0, position
 //! after position.
 
+use super::super::lanes;
 use super::super::names::{self, accumulator};
 use super::group::Group;
 use super::{Context, SegmentsSchedule, Writer};
 use crate::ir::ValueType;
+
+/// Registers of a multiprocessor on every architecture served, and how many a thread gets at a time.
+const REGISTERS: u32 = 1 << 16;
+const REGISTER_UNIT: u32 = 8;
+
+/// Registers for pointers, positions and counters.
+const OTHER_REGISTERS: u32 = 32;
 
 /// Writes pieces of an entry over one group.
 pub(super) struct Chain<'c, 'k> {
@@ -16,6 +24,22 @@ pub(super) struct Chain<'c, 'k> {
 impl Chain<'_, '_> {
     pub fn accumulator(&self) -> &'static str {
         accumulator(self.context.kernel.order.accumulate)
+    }
+
+    /// Launch bounds: the threads, and how many such blocks must fit a multiprocessor. Without
+    /// a number the compiler aims at as many threads as fit and gives up loads in flight, or
+    /// spills, for it; with 1 it takes registers that other blocks need. So: what the loads in
+    /// flight and the sums need, and some.
+    pub fn bounds(&self) -> String {
+        let SegmentsSchedule { threads, columns, unroll, .. } = self.schedule;
+        let registers = |bytes: u32| bytes.div_ceil(4);
+        let loads = self.group.leaves.iter().map(|leaves| {
+            let each = leaves.iter().map(|(_, all)| registers(self.context.leaf_dtype(all[0]).bytes() * columns));
+            each.sum::<u32>() * unroll
+        });
+        let sums = registers(self.context.kernel.order.accumulate.bytes() * columns);
+        let needed = (loads.max().unwrap_or(0) + sums + OTHER_REGISTERS).next_multiple_of(REGISTER_UNIT);
+        format!("{threads}, {}", (REGISTERS / (needed * threads)).max(1))
     }
 
     /// Columns of one tile.
@@ -148,7 +172,7 @@ impl Chain<'_, '_> {
         let output = &context.kernel.outputs[self.group.output];
         let (crate::ir::OutputKind::Rows(ty) | crate::ir::OutputKind::Table { ty, .. }) = output.kind;
         let dtype = context.spec.float(ty);
-        let widest = crate::schedule::lanes(context.spec.outputs[self.group.output], dtype.bytes());
+        let widest = lanes::of(context.spec.outputs[self.group.output], dtype.bytes());
         let width = widest.min(self.schedule.columns);
         let name = context.names.output(context.kernel, self.group.output, 0);
         let chunk = self.chunk_number();

@@ -24,7 +24,7 @@ pub(super) fn rows(context: &mut Context<'_>, group: &Group, name: &str, schedul
     let chain = Chain { context, group, schedule };
     let units = rows * chain.tiles() * group.chunks.len() as u64;
     let block = context.kernel.order.block;
-    writer.entry(bounds(schedule), name, &declared, |writer| {
+    writer.entry(chain.bounds(), name, &declared, |writer| {
         if !group.terms.is_empty() {
             writer.line(format!("RL_SHARED(rl_u32, positions, {block});"));
         }
@@ -109,7 +109,7 @@ pub(super) fn blocks(context: &mut Context<'_>, group: &Group, name: &str, sched
     let mut writer = std::mem::take(&mut context.writer);
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let chain = Chain { context, group, schedule };
-    writer.entry(bounds(schedule), name, &declared, |writer| {
+    writer.entry(chain.bounds(), name, &declared, |writer| {
         writer.line(format!("RL_SHARED(rl_u32, positions, {});", context.kernel.order.block));
         if !one_block && fold == Fold::Last {
             writer.line("RL_SHARED(rl_u32, arrived, 1);");
@@ -264,7 +264,7 @@ fn second(context: &mut Context<'_>, group: &Group, name: &str, schedule: Segmen
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let chain = Chain { context, group, schedule };
     let units = rows * chain.tiles() * group.chunks.len() as u64;
-    writer.entry(bounds(schedule), name, &declared, |writer| {
+    writer.entry(chain.bounds(), name, &declared, |writer| {
         writer.block(format!("for (rl_u64 work = rl_block(); work < {units}; work += rl_blocks())"), |writer| {
             chain.split_work(writer, "row");
             let starts = context.plan_name(row, PlanArray::BlockStart);
@@ -319,12 +319,6 @@ fn params(group: &Group, arrays: &[PlanArray]) -> Vec<Param> {
     add(Param::Output { output, tensor: 0 });
     add(Param::OutputStride { output, tensor: 0 });
     params
-}
-
-/// One resident block is enough to ask for: else the compiler aims at as many threads as
-/// fit, and gives up loads in flight, or spills, for it.
-fn bounds(schedule: SegmentsSchedule) -> String {
-    format!("{}, 1", schedule.threads)
 }
 
 fn finish(
