@@ -188,10 +188,22 @@ pub(crate) fn error_word(
     places: &Places,
     memory: Option<Region<'_>>,
 ) -> Result<Option<IndexFault>, Error> {
-    let Some((part, memory)) = ready.source.error.zip(memory) else { return Ok(None) };
-    let mut word = [0; 8];
-    memory.download(queue, places.scratch(&ready.source).0[part], &mut word)?;
-    Ok(IndexFault::of(u64::from_ne_bytes(word)))
+    let Some(memory) = memory.filter(|_| ready.source.error.is_some()) else { return Ok(None) };
+    let [word] = error_words(queue, ready, places, &memory)?;
+    Ok(IndexFault::of(word))
+}
+
+/// Waits for the first N words of the part that begins with the error word, of a source that has one.
+pub(crate) fn error_words<const N: usize>(
+    queue: &Arc<Queue>,
+    ready: &Ready,
+    places: &Places,
+    memory: &Region<'_>,
+) -> Result<[u64; N], Error> {
+    let Some(part) = ready.source.error else { unreachable!("only checking sources are asked") };
+    let mut words = [0_u64; N];
+    memory.download(queue, places.scratch(&ready.source).0[part], bytemuck::cast_slice_mut(&mut words))?;
+    Ok(words)
 }
 
 /// Queues a copy of the error word to the host, if the source has one.

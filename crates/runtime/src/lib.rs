@@ -55,7 +55,7 @@ pub use emulation::{Fault, ThreadId};
 pub use error::Error;
 pub use graph::Graph;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
-pub use plan::{RowPlan, RowShape, Term};
+pub use plan::{PendingPlan, RowPlan, RowShape, Term};
 pub use stream::{Event, Stream};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
 pub use workspace::Workspace;

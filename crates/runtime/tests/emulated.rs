@@ -160,3 +160,54 @@ fn tensors_elsewhere_are_refused() {
     let expected = format!("the plan of timestep * 3 + modality is on {there}, but the call runs on cpu");
     assert_eq!(error.to_string(), expected);
 }
+
+/// One digit, a digit of all its values, two digits with the last one of a single value, three.
+#[test]
+fn plans_of_one_digit_and_of_several_have_the_arrays_of_the_cpu() {
+    let emulated = Device::emulated(7).unwrap();
+    let plans = |stream: &Stream, rows: u64, pad: Option<i64>, positions: usize| {
+        let mut row = index(positions, rows, positions as u64);
+        if pad.is_some() {
+            row.elements.iter_mut().step_by(7).for_each(|row| *row = -1);
+        }
+        let term = Term { name: "row".to_owned(), factor: 1, bound: rows, pad };
+        let shape = RowShape { terms: vec![term], offset: 0, rows, block: 8 };
+        let plan = RowPlan::build(stream, &shape, &[row.on(stream).view()]).unwrap();
+        [plan.repeat(stream, 1).unwrap(), plan.repeat(stream, 3).unwrap(), plan].map(|plan| {
+            let arrays = PlanArray::ALL.map(|array| plan.array(array).to_vec::<u32>(stream).unwrap());
+            (arrays, plan.positions(), plan.blocks(), plan.partials(), plan.rowless())
+        })
+    };
+    for (rows, positions) in [(1, 1), (9, 5000), (63, 300), (64, 4097), (65, 4097), (4096, 2049), (4097, 100)] {
+        for pad in [None, Some(-1)] {
+            let [once, thrice, plan] = plans(&emulated.stream().unwrap(), rows, pad, positions);
+            let [cpu_once, cpu_thrice, cpu_plan] = plans(&Device::cpu().stream().unwrap(), rows, pad, positions);
+            assert!(plan == cpu_plan, "R = {rows}, S = {positions}, pad {pad:?}");
+            assert!(once == cpu_once && once == plan, "once: R = {rows}, S = {positions}, pad {pad:?}");
+            assert!(thrice == cpu_thrice, "three times: R = {rows}, S = {positions}, pad {pad:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_repeats_what_a_batch_holds() {
+    let stream = Device::cpu().stream().unwrap();
+    let row = index(100, 5, 3);
+    let plan = RowPlan::new(&stream, row.on(&stream).view(), 5).unwrap();
+    let batch = Host { elements: row.elements.repeat(4), columns: 1 };
+    let built = RowPlan::new(&stream, batch.on(&stream).view(), 5).unwrap();
+    let repeated = plan.repeat(&stream, 4).unwrap();
+    for array in PlanArray::ALL {
+        assert_eq!(
+            repeated.array(array).to_vec::<u32>(&stream).unwrap(),
+            built.array(array).to_vec::<u32>(&stream).unwrap()
+        );
+    }
+    let message = |batch| plan.repeat(&stream, batch).unwrap_err().to_string();
+    assert_eq!(message(0), "the batch of the plan has 0 sequences; it must have at least 1");
+    assert!(
+        message(1 << 40).starts_with("the batch of the plan has 109951162777600 positions"),
+        "{}",
+        message(1 << 40)
+    );
+}

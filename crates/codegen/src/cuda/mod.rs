@@ -29,6 +29,9 @@ use crate::spec::{Spec, SpecError};
 use names::Names;
 use writer::Writer;
 
+/// Blocks that a multiprocessor of every architecture served can hold.
+const MOST_BLOCKS: u32 = 16;
+
 /// Why there is no source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {

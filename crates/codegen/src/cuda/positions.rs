@@ -2,9 +2,12 @@
 
 use super::names::{float, int};
 use super::value::Leaf;
-use super::{Context, Count, Entry, Param, PlanArray, Scratch, Step, lanes};
+use super::{Context, Count, Entry, MOST_BLOCKS, Param, PlanArray, Scratch, Step, lanes};
 use crate::ir::{InputKind, NodeId, OutputKind, RowId};
 use crate::schedule::{PositionsKind, PositionsSchedule};
+
+/// Threads of a multiprocessor that keep enough loads and stores in flight: 64 registers each.
+const RESIDENT_THREADS: u32 = 1024;
 
 /// One output tensor and its value.
 struct Target {
@@ -34,7 +37,9 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
         PositionsKind::Position => 1,
         PositionsKind::Output => tensors,
     };
-    writer.entry(schedule.threads, &name, &declared, |writer| match schedule.kind {
+    // Asked for nothing, the compiler aims at as many threads as fit, with 32 registers each, and spills for it.
+    let bounds = format!("{}, {}", schedule.threads, (RESIDENT_THREADS / schedule.threads).clamp(1, MOST_BLOCKS));
+    writer.entry(bounds, &name, &declared, |writer| match schedule.kind {
         PositionsKind::Position => {
             writer.block(
                 "for (rl_u64 position = rl_block(); position < positions; position += rl_blocks())",

@@ -182,7 +182,8 @@ fn positions_space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
 fn copies_into_several(kernel: &Kernel) -> bool {
     let rows = kernel.outputs.iter().filter(|output| matches!(output.kind, OutputKind::Rows(_)));
     let values: Vec<_> = rows.flat_map(|output| &output.values).collect();
-    values.len() > 1 && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
+    values.len() > 1
+        && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
 }
 
 /// Threads that leave the fewest idle in the last round over a row, the nearest to 224

@@ -3,6 +3,7 @@
 
 mod accelerated;
 mod on_cpu;
+mod pending;
 mod shape;
 
 use std::fmt;
@@ -12,7 +13,10 @@ use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
 
 pub(crate) use on_cpu::{HostPlan, fault, validated_rows};
+pub use pending::PendingPlan;
+use pending::Work;
 pub(crate) use shape::MAX_POSITIONS;
+use shape::check_blocks;
 pub use shape::{RowShape, Term};
 
 use crate::device::Device;
@@ -21,6 +25,9 @@ use crate::error::Error;
 use crate::launch::PlanPlace;
 use crate::stream::{Lane, Stream};
 use crate::tensor::{AnyTensor, AnyView};
+
+/// The arrays of a plan, in the order of [`PlanArray::ALL`].
+type Arrays = [AnyTensor; PlanArray::ALL.len()];
 
 /// For S positions and R rows: which row each position names, and the positions
 /// of each row in order, cut into blocks. It holds its own copy of everything:
@@ -31,7 +38,7 @@ pub struct RowPlan {
     positions: u64,
     rows: u64,
     block: u32,
-    arrays: [AnyTensor; PlanArray::ALL.len()],
+    arrays: Arrays,
     blocks: u64,
     partials: u64,
     rowless: u64,
@@ -79,13 +86,55 @@ impl RowPlan {
     /// [`Error::Index`] for the smallest position at which an index is out of
     /// its own bound; typed errors for sizes, types and devices.
     pub fn build(stream: &Stream, shape: &RowShape, indices: &[AnyView<'_>]) -> Result<RowPlan, Error> {
+        RowPlan::queue(stream, shape, indices)?.wait()
+    }
+
+    /// The same without waiting: the work is queued, [`PendingPlan::wait`] gives the plan.
+    ///
+    /// # Errors
+    /// As [`RowPlan::build`]; on a CPU indices too are checked here.
+    pub fn queue<'t>(stream: &Stream, shape: &RowShape, indices: &[AnyView<'t>]) -> Result<PendingPlan<'t>, Error> {
         let positions = shape.check(stream, indices)?;
         stream.unclaimed_error()?;
-        match &stream.0 {
-            Lane::Cpu(host) => on_cpu::build(stream, &host.tiling, shape, indices, positions),
+        let work = match &stream.0 {
+            Lane::Cpu(host) => Work::Done(on_cpu::build(stream, &host.tiling, shape, indices, positions)?),
             Lane::Accelerator(queue) => {
                 queue.refuse_capture("building a plan")?;
-                accelerated::build(stream, queue, shape, indices, positions)
+                Work::Queued(Box::new(accelerated::build(stream, queue, shape, indices, positions)?))
+            }
+        };
+        Ok(PendingPlan { stream: stream.clone(), shape: shape.clone(), indices: indices.to_vec(), work })
+    }
+
+    /// The plan of `batch` sequences that share this one's rows: position `b * S + s`, sequence
+    /// after sequence, has the row of position `s`. Waits for the stream once.
+    ///
+    /// # Errors
+    /// [`Error::Zero`] for no sequence, [`Error::TooManyPositions`] and [`Error::TooManyBlocks`]
+    /// beyond 32 bits, [`Error::WrongDevice`] for a plan of another device.
+    pub fn repeat(&self, stream: &Stream, batch: u64) -> Result<RowPlan, Error> {
+        let argument = || "the batch of the plan".to_owned();
+        if self.device != stream.device() {
+            let (expected, found) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { argument: "the plan".to_owned(), expected, found });
+        }
+        if batch == 0 {
+            return Err(Error::Zero { argument: argument(), axis: "sequences" });
+        }
+        let positions = self.positions.saturating_mul(batch);
+        if positions > MAX_POSITIONS {
+            return Err(Error::TooManyPositions { argument: argument(), positions, limit: MAX_POSITIONS });
+        }
+        check_blocks(positions, self.rows, self.block)?;
+        stream.unclaimed_error()?;
+        match &stream.0 {
+            Lane::Cpu(_) => on_cpu::repeat(stream, self, batch),
+            Lane::Accelerator(queue) => {
+                queue.refuse_capture("building a plan")?;
+                match accelerated::repeat(stream, queue, self, batch)?.finish(stream)? {
+                    Ok(plan) => Ok(plan),
+                    Err(_) => unreachable!("the rows of a plan have been checked"),
+                }
             }
         }
     }

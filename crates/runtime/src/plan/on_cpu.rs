@@ -22,21 +22,33 @@ pub(super) fn build(
     positions: u64,
 ) -> Result<RowPlan, Error> {
     let rows = tiling.install(|| validated_rows(shape, indices, positions))?;
-    let HostPlan { order, segment_start, block_start, partial_start, block_row, .. } =
-        HostPlan::sort(&rows, shape.rows, shape.block);
-    let (blocks, partials) = (block_start[shape.rows as usize], partial_start[shape.rows as usize]);
+    of_rows(stream, &rows, shape.rows, shape.block)
+}
+
+/// The plan of a batch.
+pub(super) fn repeat(stream: &Stream, plan: &RowPlan, batch: u64) -> Result<RowPlan, Error> {
+    let rows = plan.array(PlanArray::Rows).view().to_vec::<u32>(stream)?;
+    of_rows(stream, &rows.repeat(batch as usize), plan.rows, plan.block)
+}
+
+/// The plan of rows that have been checked.
+fn of_rows(stream: &Stream, rows: &[u32], row_count: u64, block: u32) -> Result<RowPlan, Error> {
+    let HostPlan { order, segment_start, block_start, partial_start, block_row } =
+        HostPlan::sort(rows, row_count, block);
+    let (blocks, partials) = (block_start[row_count as usize], partial_start[row_count as usize]);
     let column = |array: &[u32]| AnyTensor::from_slice(stream, array, array.len() as u64, 1);
-    let arrays = [&rows, &order, &segment_start, &block_start, &partial_start, &block_row];
-    let [a, b, c, d, e, f] = arrays.map(|array| column(array));
+    let arrays = [rows, &order, &segment_start, &block_start, &partial_start, &block_row];
+    let [a, b, c, d, e, f] = arrays.map(column);
+    let positions = rows.len() as u64;
     Ok(RowPlan {
         device: stream.device(),
         positions,
-        rows: shape.rows,
-        block: shape.block,
+        rows: row_count,
+        block,
         arrays: [a?, b?, c?, d?, e?, f?],
         blocks: blocks.into(),
         partials: partials.into(),
-        rowless: positions - u64::from(segment_start[shape.rows as usize]),
+        rowless: positions - u64::from(segment_start[row_count as usize]),
     })
 }
 

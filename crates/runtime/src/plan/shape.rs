@@ -88,10 +88,16 @@ impl RowShape {
                 });
             }
         }
-        let blocks = first.1 / u64::from(self.block) + self.rows;
-        let limit = u64::from(u32::MAX);
-        if blocks > limit { Err(Error::TooManyBlocks { blocks, limit }) } else { Ok(first.1) }
+        check_blocks(first.1, self.rows, self.block)?;
+        Ok(first.1)
     }
+}
+
+/// Whether blocks can be numbered.
+pub(super) fn check_blocks(positions: u64, rows: u64, block: u32) -> Result<(), Error> {
+    let blocks = positions / u64::from(block) + rows;
+    let limit = u64::from(u32::MAX);
+    if blocks > limit { Err(Error::TooManyBlocks { blocks, limit }) } else { Ok(()) }
 }
 
 /// Whether a term's factor counts and its pad is a number that its index may be and no row.

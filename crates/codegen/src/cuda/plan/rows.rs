@@ -20,9 +20,23 @@ pub(super) fn rows(plan: &mut Plan, shape: &PlanShape, sort: &Sort) {
         sort.each_tile(writer, |writer| {
             writer.line("if (rl_thread() == 0) bad[0] = ~0ull;");
             writer.line("rl_barrier();");
+            for (at, term) in shape.terms.iter().enumerate() {
+                writer.line(format!("{} value{at}[{ITEMS}];", names::int(term.ty)));
+            }
             writer.line(format!("rl_u32 digits[{ITEMS}];"));
-            writer.block(format!("RL_UNROLL for (int item = 0; item < {ITEMS}; ++item)"), |writer| {
-                writer.line(format!("const rl_u64 position = tile * {TILE} + rl_thread() * {ITEMS} + item;"));
+            let items = format!("RL_UNROLL for (int item = 0; item < {ITEMS}; ++item)");
+            let position = format!("tile * {TILE} + rl_thread() * {ITEMS} + item");
+            // All loads first, so that none waits for another.
+            writer.block(&items, |writer| {
+                writer.line(format!("const rl_u64 position = {position};"));
+                writer.line("const rl_u64 inside = position < positions ? position : positions - 1;");
+                for (at, term) in shape.terms.iter().enumerate() {
+                    let ty = names::int(term.ty);
+                    writer.line(format!("value{at}[item] = rl_load<{ty}>(index{at} + inside * index{at}_stride);"));
+                }
+            });
+            writer.block(&items, |writer| {
+                writer.line(format!("const rl_u64 position = {position};"));
                 writer.line(format!("digits[item] = {};", sort.digits));
                 writer.line("if (position >= positions) continue;");
                 row(writer, shape);
@@ -42,15 +56,14 @@ fn row(writer: &mut super::Writer, shape: &PlanShape) {
     let mut pads = Vec::new();
     writer.line("rl_u64 wrong = ~0ull;");
     for (at, term) in shape.terms.iter().enumerate().rev() {
-        let ty = names::int(term.ty);
-        writer.line(format!("const {ty} value{at} = rl_load<{ty}>(index{at} + position * index{at}_stride);"));
-        let pad = term.pad.map_or(String::new(), |pad| format!("value{at} != {} && ", names::integer(pad)));
-        writer.line(format!("if ({pad}static_cast<rl_u64>(value{at}) >= {}) wrong = {at};", term.bound));
+        let value = format!("value{at}[item]");
+        let pad = term.pad.map_or(String::new(), |pad| format!("{value} != {} && ", names::integer(pad)));
+        writer.line(format!("if ({pad}static_cast<rl_u64>({value}) >= {}) wrong = {at};", term.bound));
     }
     for (at, term) in shape.terms.iter().enumerate() {
-        let value = format!("static_cast<rl_u64>(value{at})");
+        let value = format!("static_cast<rl_u64>(value{at}[item])");
         sum.push(if term.factor == 1 { value } else { format!("{value} * {}", term.factor) });
-        pads.extend(term.pad.map(|pad| format!("value{at} == {}", names::integer(pad))));
+        pads.extend(term.pad.map(|pad| format!("value{at}[item] == {}", names::integer(pad))));
     }
     if shape.offset != 0 {
         sum.push(shape.offset.to_string());

@@ -81,9 +81,7 @@ impl Sort {
         let digits = self.digits;
         writer.block(format!("if (rl_thread() < {digits})"), |writer| {
             writer.line("const rl_u32 digit = rl_thread();");
-            writer.line(format!(
-                "const rl_u32 end = digit + 1 < {digits} ? places[(digit + 1) * {THREADS}] : total;"
-            ));
+            writer.line(format!("const rl_u32 end = digit + 1 < {digits} ? places[(digit + 1) * {THREADS}] : total;"));
             writer.line(format!("rl_store(counts + digit * tiles + tile, end - places[digit * {THREADS}]);"));
         });
     }
@@ -155,7 +153,8 @@ impl Sort {
                 });
                 writer.line("rl_u32 before = carry + scan(sums, sum, total);");
                 writer.block(&items, |writer| {
-                    writer.line(format!("if (first + item < tiles * {digits}) rl_store(counts + first + item, before);"));
+                    writer
+                        .line(format!("if (first + item < tiles * {digits}) rl_store(counts + first + item, before);"));
                     writer.line("before += own[item];");
                 });
                 writer.line("carry += total;");

@@ -1,8 +1,8 @@
 //! The chain of one block of positions: a sum per column, from +0.0, position
 //! after position.
 
-use super::super::lanes;
 use super::super::names::{self, accumulator};
+use super::super::{MOST_BLOCKS, lanes};
 use super::group::Group;
 use super::{Context, SegmentsSchedule, Writer};
 use crate::ir::ValueType;
@@ -10,6 +10,9 @@ use crate::ir::ValueType;
 /// Registers of a multiprocessor on every architecture served, and how many a thread gets at a time.
 const REGISTERS: u32 = 1 << 16;
 const REGISTER_UNIT: u32 = 8;
+
+/// Threads that a multiprocessor of every architecture served can hold.
+const MOST_THREADS: u32 = 1536;
 
 /// Registers for pointers, positions and counters.
 const OTHER_REGISTERS: u32 = 32;
@@ -39,7 +42,7 @@ impl Chain<'_, '_> {
         });
         let sums = registers(self.context.kernel.order.accumulate.bytes() * columns);
         let needed = (loads.max().unwrap_or(0) + sums + OTHER_REGISTERS).next_multiple_of(REGISTER_UNIT);
-        format!("{threads}, {}", (REGISTERS / (needed * threads)).max(1))
+        format!("{threads}, {}", (REGISTERS / (needed * threads)).min(MOST_THREADS / threads).clamp(1, MOST_BLOCKS))
     }
 
     /// Columns of one tile.
