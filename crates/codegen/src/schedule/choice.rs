@@ -1,7 +1,10 @@
 //! Which schedules are legal, which is the default, and the space between.
 
+use std::collections::HashSet;
+
 use super::{PositionsKind, PositionsSchedule, Schedule, SegmentsKind, SegmentsSchedule};
 use crate::cuda::lanes;
+use crate::dtype::Accumulate;
 use crate::ir::{Kernel, Op, OutputKind, Verified};
 use crate::spec::{SClass, Spec};
 
@@ -122,7 +125,7 @@ impl Schedule {
         let one_segments = segments.iter().find(|part| part.check(kernel, spec).is_ok()).copied();
         let first = positions.into_iter().map(|part| Schedule { positions: Some(part), segments: one_segments });
         let second = segments.into_iter().map(|part| Schedule { positions: one_positions, segments: Some(part) });
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         first.chain(second).filter(|schedule| seen.insert(*schedule)).collect()
     }
 }
@@ -156,18 +159,27 @@ fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, measured: &[
     }
 }
 
-/// First what was measured fastest, on an H200 with H = 5376: of copies into several
-/// tensors one tensor after another, of all else whole positions; threads that divide a
-/// row's accesses; streaming stores, without which outputs push tables out of the caches.
+/// First what was measured fastest (H200, H = 5376, bf16; µs at S = 32768):
+///
+/// - copies into several tensors go tensor after tensor: 466 against 487 position by
+///   position, the plain write 456. All else goes by whole positions, which read once what
+///   outputs share;
+/// - 192 threads, 466, where 96 take 468 and 256 take 468; where indices are checked many small
+///   blocks hide the chain from index to table to output: 96 take 507, 128 take 508, 224 take 719;
+/// - stores stream: without that, outputs push tables out of the caches where they miss the
+///   first level.
 fn positions_space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
     let kinds = match copies_into_several(kernel) {
         true => [PositionsKind::Output, PositionsKind::Position],
         false => [PositionsKind::Position, PositionsKind::Output],
     };
-    let accesses = spec.hidden / u64::from(lanes::positions(kernel, spec));
-    let even = even_threads(accesses);
-    let others = [96, 128, 192, 256].into_iter().filter(|other| *other != even);
-    let threads: Vec<u32> = [even].into_iter().chain(others).collect();
+    let measured = if spec.planned { [192, 128, 96, 224, 256] } else { [96, 128, 192, 224, 256] };
+    // No more threads than a row has accesses.
+    let accesses = spec.hidden.div_ceil(lanes::positions(kernel, spec).into());
+    let needed = accesses.next_multiple_of(32).min(256) as u32;
+    let mut threads: Vec<u32> = measured.into_iter().map(|threads| threads.min(needed)).collect();
+    let mut seen = HashSet::new();
+    threads.retain(|threads| seen.insert(*threads));
     let mut space = Vec::new();
     for kind in kinds {
         for &threads in &words(kernel, "threads", &threads) {
@@ -186,18 +198,14 @@ fn copies_into_several(kernel: &Kernel) -> bool {
         && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
 }
 
-/// Threads that leave the fewest idle in the last round over a row, the nearest to 224
-/// where several do; no more than the row needs.
-fn even_threads(accesses: u64) -> u32 {
-    let needed = accesses.next_multiple_of(32);
-    let idle = |threads: u64| accesses.next_multiple_of(threads) - accesses;
-    let choices = (96..=352).step_by(32).filter(|threads| *threads <= needed);
-    let best = choices.min_by_key(|&threads| (idle(threads), threads.abs_diff(224)));
-    best.unwrap_or(needed) as u32
-}
-
-/// First what was measured fastest: 96 threads of one widest access, 8 in flight; row by
-/// row where rows are many or short.
+/// First what was measured fastest (H200, H = 5376, bf16; µs at S = 4097, 32768 and 131072):
+///
+/// - block by block, whatever the lengths of the rows: 76, 502 and 1954 in f32. Row by row is
+///   faster where all rows are about as long, 64, 472 and 1834, and as slow as its longest row
+///   where they are not; the Spec does not say. So it comes first only where rows are many, or
+///   of one block each;
+/// - 96 threads with 8 positions in flight, of one widest access each; of half of one in f64,
+///   whose sums take twice the registers: 71, 523 and 2019 against 82, 536 and 2032.
 fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
     let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
     let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
@@ -207,10 +215,15 @@ fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
         [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
     };
     let widest = widest_columns(kernel, spec);
+    let half = (widest / 2).max(1);
+    let columns = match kernel.order.accumulate {
+        Accumulate::F32 => [widest, half],
+        Accumulate::F64 => [half, widest],
+    };
     let mut space = Vec::new();
     for kind in kinds {
         for &threads in &words(kernel, "threads", &[96, 64, 128]) {
-            for &columns in &words(kernel, "columns", &[widest, (widest / 2).max(1)]) {
+            for &columns in &words(kernel, "columns", &columns) {
                 for &unroll in &words(kernel, "unroll", &[8, 4, 16]) {
                     space.push(SegmentsSchedule { kind, threads, columns, unroll });
                 }
@@ -218,20 +231,4 @@ fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
         }
     }
     space
-}
-
-#[cfg(test)]
-mod tests {
-    use super::even_threads;
-
-    #[test]
-    fn threads_divide_the_accesses_of_a_row_where_they_can() {
-        assert_eq!(even_threads(672), 224);
-        assert_eq!(even_threads(1344), 224);
-        assert_eq!(even_threads(5376), 224);
-        assert_eq!(even_threads(512), 256);
-        assert_eq!(even_threads(1), 32);
-        assert_eq!(even_threads(65), 96);
-        assert_eq!(even_threads(5381), 128);
-    }
 }
