@@ -5,6 +5,8 @@
 //! $ cargo run --release --example schedules -- 4097,32768 9
 //! ```
 
+#![expect(clippy::print_stdout, reason = "a program that prints a table")]
+
 use std::error::Error;
 
 use half::bf16;

@@ -7,7 +7,7 @@ use rowloom_codegen::Source;
 use rowloom_codegen::cuda::{Count, Param, PlanArray, Step};
 use smallvec::SmallVec;
 
-use crate::engine::{DeviceMemory, Queue, Region, Use, Word};
+use crate::engine::{Queue, Region, Use, Word};
 use crate::error::Error;
 use crate::modules::Ready;
 use crate::tensor::AnyView;
@@ -127,18 +127,6 @@ impl Places {
     pub(crate) fn scratch_bytes(&self, source: &Source) -> u64 {
         self.scratch(source).1
     }
-}
-
-/// Queues the steps of a source in scratch memory of its own, and waits for its error
-/// word if it has one: `None` when every index was in bounds.
-pub(crate) fn execute(queue: &Arc<Queue>, ready: &Ready, places: &Places) -> Result<Option<IndexFault>, Error> {
-    let memory = match places.scratch_bytes(&ready.source) {
-        0 => None,
-        bytes => Some(DeviceMemory::allocate(queue, bytes)?),
-    };
-    let scratch = memory.as_ref().map(DeviceMemory::region);
-    enqueue(queue, ready, places, scratch)?;
-    error_word(queue, ready, places, scratch)
 }
 
 /// Queues the steps of a source. The scratch memory has the bytes that it states and is

@@ -6,12 +6,12 @@ use rowloom_codegen::cuda::{self, PLAN_TOTALS, PlanArray, PlanRepeat, PlanShape}
 use smallvec::SmallVec;
 
 use super::{Arrays, RowPlan, RowShape, fault, place};
-use crate::stream::Stream;
 use crate::element::ElementType;
 use crate::engine::{DeviceMemory, Queue, Use};
 use crate::error::Error;
 use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_words};
 use crate::modules::Ready;
+use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView};
 
 /// A plan whose work is queued: its arrays, and the memory that will say its totals.
@@ -44,7 +44,15 @@ pub(super) fn repeat(stream: &Stream, queue: &Arc<Queue>, plan: &RowPlan, batch:
     let shape = PlanRepeat { rows: plan.rows, block: plan.block, batch };
     let ready = queue.engine.ready(cuda::repeat(&shape))?;
     let one = plan.place(queue);
-    Queued::start(stream, queue, ready, (plan.rows, plan.block), plan.positions * batch, TensorPlaces::default(), Some(one))
+    Queued::start(
+        stream,
+        queue,
+        ready,
+        (plan.rows, plan.block),
+        plan.positions * batch,
+        TensorPlaces::default(),
+        Some(one),
+    )
 }
 
 impl Queued {

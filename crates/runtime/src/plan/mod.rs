@@ -97,7 +97,7 @@ impl RowPlan {
         let positions = shape.check(stream, indices)?;
         stream.unclaimed_error()?;
         let work = match &stream.0 {
-            Lane::Cpu(host) => Work::Done(on_cpu::build(stream, &host.tiling, shape, indices, positions)?),
+            Lane::Cpu(host) => Work::Done(Box::new(on_cpu::build(stream, &host.tiling, shape, indices, positions)?)),
             Lane::Accelerator(queue) => {
                 queue.refuse_capture("building a plan")?;
                 Work::Queued(Box::new(accelerated::build(stream, queue, shape, indices, positions)?))

@@ -2,8 +2,8 @@
 
 use super::accelerated::{self, Queued};
 use super::{RowPlan, RowShape};
-use crate::stream::Stream;
 use crate::error::Error;
+use crate::stream::Stream;
 use crate::tensor::AnyView;
 
 /// A plan whose work is queued on a stream. Dropped, the work is done for nothing.
@@ -17,7 +17,7 @@ pub struct PendingPlan<'t> {
 /// What there is of it.
 pub(super) enum Work {
     /// A CPU's is done when it is queued.
-    Done(RowPlan),
+    Done(Box<RowPlan>),
     Queued(Box<Queued>),
 }
 
@@ -30,7 +30,7 @@ impl PendingPlan<'_> {
     pub fn wait(self) -> Result<RowPlan, Error> {
         let PendingPlan { stream, shape, indices, work } = self;
         match work {
-            Work::Done(plan) => Ok(plan),
+            Work::Done(plan) => Ok(*plan),
             Work::Queued(queued) => match queued.finish(&stream)? {
                 Ok(plan) => Ok(plan),
                 Err(found) => Err(accelerated::index_error(&stream, &shape, &indices, found)?),
