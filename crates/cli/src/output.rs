@@ -23,8 +23,7 @@ impl Output {
         let Some(path) = path else {
             return Ok(Output::Stdout);
         };
-        // Renaming replaces a link; its target is meant.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = target(path)?;
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => {
                 Err(Error::failed(format!("cannot write {}: it is a folder; name a file in it", path.display())))
@@ -45,17 +44,66 @@ impl Output {
 
     /// Writes all of it.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
-        match self {
-            Output::Stdout => print(bytes),
-            Output::Through(path) => std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error)),
-            Output::File(path) => {
-                let mut file = temporary(path)?;
-                file.write_all(bytes).map_err(|error| Error::file("write", path, &error))?;
-                file.persist(path).map_err(|error| Error::file("write", path, &error.error))?;
-                Ok(())
+        self.write_with(bytes, &[])
+    }
+
+    /// Writes all of it, and files beside it: `(what follows its name, bytes)`. All appear, or
+    /// none. Where the output is no file there is nothing beside it.
+    pub fn write_with(&self, bytes: &[u8], beside: &[(String, &[u8])]) -> Result<()> {
+        let path = match self {
+            Output::Stdout => return print(bytes),
+            Output::Through(path) => {
+                return std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error));
+            }
+            Output::File(path) => path,
+        };
+        let mut files = Vec::new();
+        // The file itself last: where it is, the others are.
+        let others = beside.iter().map(|(end, bytes)| (self::beside(path, end), *bytes));
+        for (path, bytes) in others.chain([(path.clone(), bytes)]) {
+            let mut file = temporary(&path)?;
+            file.write_all(bytes).map_err(|error| Error::file("write", &path, &error))?;
+            files.push((file, path));
+        }
+        let mut fresh = Vec::new();
+        for (file, path) in files {
+            let is_new = !path.exists();
+            if let Err(error) = file.persist(&path) {
+                for path in &fresh {
+                    // What cannot be removed either stays: there is an error to tell already.
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(Error::file("write", &path, &error.error));
+            }
+            if is_new {
+                fresh.push(path);
             }
         }
+        Ok(())
     }
+}
+
+/// `folder/name-end` of `folder/name.json`.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or(path.as_os_str()).to_owned();
+    name.push(format!("-{end}"));
+    path.with_file_name(name)
+}
+
+/// Most links that are followed.
+const MOST_LINKS: usize = 40;
+
+/// What a path means: renaming replaces a link, but its target is meant, even one that is not there yet.
+fn target(path: &Path) -> Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Ok(whole) = target.canonicalize() {
+            return Ok(whole);
+        }
+        let Ok(link) = std::fs::read_link(&target) else { return Ok(target) };
+        target = target.parent().unwrap_or(Path::new("")).join(link);
+    }
+    Err(Error::failed(format!("cannot write {}: its links lead in a circle; choose another --out", path.display())))
 }
 
 /// An empty file beside `path`, removed when dropped.
@@ -73,10 +121,11 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder).map_err(|error| {
-        let advice = if error.kind() == ErrorKind::NotFound {
-            "there is no such folder; make it or choose another --out".to_owned()
-        } else {
-            format!("{}; choose another --out", crate::error::plain(&error))
+        let advice = match error.kind() {
+            // A file system without files of one's own says so too, such as /proc.
+            ErrorKind::NotFound if folder.is_dir() => "no file can be made in it; choose another --out".to_owned(),
+            ErrorKind::NotFound => "there is no such folder; make it or choose another --out".to_owned(),
+            _ => format!("{}; choose another --out", crate::error::plain(&error)),
         };
         Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
     })

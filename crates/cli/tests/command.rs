@@ -248,3 +248,26 @@ fn selftest_compares_with_recorded_digests_and_names_what_differs() {
     fails(&["selftest", "--device", "abacus"], 2);
     fails(&["selftest", "row_gahter"], 2);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_followed_even_to_where_nothing_is_yet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (target, link) = (folder.path().join("target.ir"), folder.path().join("link.ir"));
+    std::os::unix::fs::symlink("target.ir", &link).expect("a link");
+    succeeds(&emit(&["--format", "ir", "--out", link.to_str().expect("text")]));
+    assert!(link.symlink_metadata().expect("a link").is_symlink());
+    assert!(std::fs::read_to_string(&target).expect("a file").starts_with("kernel adaln_row_gather"));
+    let circle = folder.path().join("circle");
+    std::os::unix::fs::symlink("circle", &circle).expect("a link");
+    let error = fails(&emit(&["--out", circle.to_str().expect("text")]), 1);
+    assert!(error.contains("its links lead in a circle"), "{error}");
+    assert_eq!(files(folder.path()), 3);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_without_new_files_is_named() {
+    let error = fails(&emit(&["--out", "/proc/x"]), 1);
+    assert_eq!(error, "cannot write x into /proc: no file can be made in it; choose another --out");
+}

@@ -20,7 +20,13 @@ fn report(kernel: &str, more: &[&str]) -> (Value, String) {
     assert_eq!(output.status.code(), Some(0), "{error}");
     assert_eq!(error, "", "no progress bar where nobody looks");
     let text = std::fs::read_to_string(&out).expect("a file");
-    assert_eq!(folder.path().read_dir().expect("a folder").count(), 1, "one file");
+    let names = ["r.json", "r-speed.png", "r-speed.svg", "r-accuracy.png", "r-accuracy.svg"];
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), names.len(), "the report and its figures");
+    for name in &names[1..] {
+        let bytes = std::fs::read(folder.path().join(name)).expect(name);
+        let magic: &[u8] = if name.ends_with("png") { b"\x89PNG\r\n\x1a\n" } else { b"<svg " };
+        assert!(bytes.starts_with(magic), "{name}");
+    }
     (serde_json::from_str(&text).expect("JSON"), String::from_utf8(output.stdout).expect("text"))
 }
 

@@ -64,18 +64,26 @@ impl Case {
 
     /// Bytes that the position tensors of one direction take per position and column; the larger.
     pub fn bytes_per_position_and_column(&self) -> u64 {
-        let of_kernel = |kernel: &Verified| {
-            let inputs = kernel.inputs.iter().map(|input| match input.kind {
-                InputKind::Rows(ty) => u64::from(input.count) * u64::from(self.float(ty).bytes()),
-                InputKind::Table { .. } | InputKind::Index { .. } => 0,
-            });
-            let outputs = kernel.outputs.iter().map(|output| match output.kind {
-                OutputKind::Rows(ty) => output.values.len() as u64 * u64::from(self.float(ty).bytes()),
-                OutputKind::Table { .. } => 0,
-            });
-            inputs.chain(outputs).sum::<u64>()
-        };
+        let of_kernel = |kernel: &Verified| self.read_bytes(kernel) + self.written_bytes(kernel);
         of_kernel(&self.forward).max(of_kernel(&self.backward))
+    }
+
+    /// Bytes per position and column that a call reads.
+    pub fn read_bytes(&self, kernel: &Verified) -> u64 {
+        let inputs = kernel.inputs.iter().map(|input| match input.kind {
+            InputKind::Rows(ty) => u64::from(input.count) * u64::from(self.float(ty).bytes()),
+            InputKind::Table { .. } | InputKind::Index { .. } => 0,
+        });
+        inputs.sum()
+    }
+
+    /// Bytes per position and column that it writes.
+    pub fn written_bytes(&self, kernel: &Verified) -> u64 {
+        let outputs = kernel.outputs.iter().map(|output| match output.kind {
+            OutputKind::Rows(ty) => output.values.len() as u64 * u64::from(self.float(ty).bytes()),
+            OutputKind::Table { .. } => 0,
+        });
+        outputs.sum()
     }
 
     /// H in slices of at most `at_once` columns.

@@ -170,13 +170,22 @@ mod tests {
     use indicatif::ProgressBar;
     use rowloom_runtime::baseline::Baseline;
 
+    use super::super::clock::CPU_BUDGET;
     use super::*;
 
     #[test]
     fn speeds_are_positive_and_finite() {
         let baseline = Baseline::new(&Device::cpu().stream().expect("a CPU")).expect("a baseline");
         let progress = ProgressBar::hidden();
-        let clock = Clock { warm_up: 1, timed_runs: 3, seed: 0, progress: &progress, baseline: &baseline };
+        let clock = Clock {
+            warm_up: 1,
+            timed_runs: 3,
+            budget: CPU_BUDGET,
+            fewest: 3.into(),
+            seed: 0,
+            progress: &progress,
+            baseline: &baseline,
+        };
         let mut ceilings = Ceilings::new(&clock, 1 << 22).expect("memory").expect("a CPU has a speed");
         ceilings.round(&clock).expect("measured");
         let ceiling = ceilings.ceiling();

@@ -2,6 +2,7 @@
 //!
 //! On a GPU events around the queued work are read; on a CPU the clock is.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -18,6 +19,10 @@ pub struct Clock<'p> {
     pub warm_up: usize,
     /// Timed runs.
     pub timed_runs: usize,
+    /// How long one measured call may take on a CPU, all its runs together.
+    pub budget: Duration,
+    /// The fewest runs that the budget has left of `timed_runs`.
+    pub fewest: Cell<usize>,
     /// Seed of the layout and the table.
     pub seed: u64,
     /// Told of every measured call.
@@ -35,6 +40,12 @@ pub struct Queued {
     pub host_us: Option<f64>,
 }
 
+/// Runs that are timed however long they take.
+const FEWEST_RUNS: usize = 10;
+
+/// Time of one measured call on a CPU.
+pub const CPU_BUDGET: Duration = Duration::from_secs(10);
+
 /// Longest that a GPU is kept waiting, so that the host can queue ahead.
 const LONGEST_DELAY: Duration = Duration::from_millis(200);
 
@@ -45,11 +56,9 @@ impl Clock<'_> {
 
     /// Median of the times of calls that may wait for the device themselves.
     pub fn calls(&self, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
-        for _ in 0..self.warm_up {
-            work()?;
-        }
-        let mut marks = Vec::with_capacity(self.timed_runs);
-        for _ in 0..self.timed_runs {
+        let runs = self.runs(&mut work)?;
+        let mut marks = Vec::with_capacity(runs);
+        for _ in 0..runs {
             let start = self.record()?;
             work()?;
             marks.push((start, self.record()?));
@@ -59,28 +68,47 @@ impl Clock<'_> {
         median(times)
     }
 
+    /// Warms up, and says how many runs to time: fewer than all where a CPU would take too long.
+    fn runs(&self, work: &mut impl FnMut() -> Result<()>) -> Result<usize> {
+        let start = Instant::now();
+        let on_cpu = !is_gpu(&self.stream().device());
+        let mut warmed = 0;
+        while warmed < self.warm_up && !(on_cpu && warmed > 1 && start.elapsed() > self.budget / 6) {
+            work()?;
+            warmed += 1;
+        }
+        let mut runs = self.timed_runs;
+        if on_cpu && warmed < self.warm_up {
+            let each = start.elapsed() / warmed as u32;
+            let affordable = self.budget.as_nanos() / each.as_nanos().max(1);
+            runs = runs.min((affordable as usize).max(FEWEST_RUNS));
+            self.fewest.set(self.fewest.get().min(runs));
+        }
+        Ok(runs)
+    }
+
     /// Median of the times of calls that only queue work and allocate nothing.
-    pub fn queued(&self, work: impl FnMut() -> Result<()>) -> Result<Queued> {
-        let queued = self.queue(self.warm_up, self.timed_runs, work)?;
+    pub fn queued(&self, mut work: impl FnMut() -> Result<()>) -> Result<Queued> {
+        if !is_gpu(&self.stream().device()) {
+            return Ok(Queued { us: self.calls(work)?, host_us: None });
+        }
+        let queued = self.queue(self.warm_up, self.timed_runs, &mut work)?;
         self.progress.inc(1);
         Ok(queued)
     }
 
-    /// The same with other counts. The device starts when all is queued, or after
+    /// The same on a GPU, with other counts. The device starts when all is queued, or after
     /// [`LONGEST_DELAY`]: a host that stalls meanwhile is not seen.
     pub fn queue(&self, warm_up: usize, runs: usize, mut work: impl FnMut() -> Result<()>) -> Result<Queued> {
-        let on_gpu = is_gpu(&self.stream().device());
         let before = Instant::now();
         for _ in 0..warm_up {
             work()?;
         }
-        if on_gpu {
-            // Twice what queueing took just now; a record is about a launch.
-            let each = before.elapsed() / warm_up.max(1) as u32;
-            self.stream().synchronize().map_err(Error::failed)?;
-            let delay = (each + Duration::from_micros(20)) * 2 * runs as u32;
-            self.baseline.delay(delay.min(LONGEST_DELAY).as_micros() as u64).map_err(Error::failed)?;
-        }
+        // Twice what queueing took just now; a record is about a launch.
+        let each = before.elapsed() / warm_up.max(1) as u32;
+        self.stream().synchronize().map_err(Error::failed)?;
+        let delay = (each + Duration::from_micros(20)) * 2 * runs as u32;
+        self.baseline.delay(delay.min(LONGEST_DELAY).as_micros() as u64).map_err(Error::failed)?;
         let mut marks = Vec::with_capacity(runs);
         let mut host = Vec::with_capacity(runs);
         for _ in 0..runs {
@@ -90,8 +118,7 @@ impl Clock<'_> {
             host.push(called.elapsed().as_secs_f64() * 1e6);
             marks.push((start, self.record()?));
         }
-        let us = median(elapsed(&marks)?)?;
-        Ok(Queued { us, host_us: if on_gpu { Some(median(host)?) } else { None } })
+        Ok(Queued { us: median(elapsed(&marks)?)?, host_us: Some(median(host)?) })
     }
 
     fn record(&self) -> Result<Event> {

@@ -39,6 +39,7 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         device: device.name(),
         cpu: on_cpu.then(cpu).flatten(),
         threads: on_cpu.then(rayon::current_num_threads),
+        date: time::OffsetDateTime::now_utc().date().to_string(),
         layout,
         ceilings,
     }

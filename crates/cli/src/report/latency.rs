@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 
 use super::case::Case;
-use super::clock::Clock;
+use super::clock::{Clock, Queued};
 use super::placed::views;
 
 /// Times of one implementation at one S. `None` where there is no such call.
@@ -31,6 +31,8 @@ pub struct Latency {
     pub bwd_planned_us: Option<f64>,
     /// Building the plan.
     pub plan_us: Option<f64>,
+    /// Timed runs behind each median at this S, where a CPU's time did not allow for all.
+    pub fewest_timed_runs: Option<u64>,
     /// Of the host, to queue a planned forward and a planned backward.
     pub host_us: Option<HostTimes>,
     /// The forward in each mode, into outputs that exist.
@@ -55,14 +57,36 @@ pub struct HostTimes {
 /// A forward into outputs that exist, by mode, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Modes {
-    /// No check, no wait.
+    /// Planned: no check, no wait.
     pub planned_us: f64,
-    /// The kernel checks its indices, the call waits and reads whether they were right.
+    /// Checked: the kernel checks its indices, the call waits and reads whether they were right.
     pub checked_us: f64,
+    /// Deferred: the same kernel, and nobody waits. `None` for what sums, which needs a plan.
+    pub deferred_us: Option<f64>,
+    /// Of the host, to queue a deferred call.
+    pub deferred_host_us: Option<f64>,
+    /// What the check itself costs the device: deferred less planned.
+    pub check_us: Option<f64>,
+    /// What waiting costs: checked less deferred.
+    pub wait_us: Option<f64>,
+}
+
+impl Modes {
+    /// Of the three times.
+    pub fn new(planned: Queued, checked_us: f64, deferred: Option<Queued>) -> Modes {
+        Modes {
+            planned_us: planned.us,
+            checked_us,
+            deferred_us: deferred.map(|deferred| deferred.us),
+            deferred_host_us: deferred.and_then(|deferred| deferred.host_us),
+            check_us: deferred.map(|deferred| deferred.us - planned.us),
+            wait_us: deferred.map(|deferred| checked_us - deferred.us),
+        }
+    }
 }
 
 /// Measured calls of one implementation at one S.
-pub const STEPS: u64 = 7;
+pub const STEPS: u64 = 8;
 
 /// A call as a user makes it: from raw indices, outputs are made.
 pub type Run<'r> = &'r dyn Fn(Direction, &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>>;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rowloom_codegen::ir::Order;
-use rowloom_codegen::{Accumulate, IntType, Wants};
+use rowloom_codegen::{Accumulate, IntType, Verified, Wants};
 use rowloom_op_adaln::random;
 use rowloom_runtime::baseline::Baseline;
 use rowloom_runtime::{Declaration, Device, Stream};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use super::accuracy::{self, Accuracy};
 use super::case::{Case, has_sums};
 use super::ceilings::Ceilings;
-use super::clock::Clock;
+use super::clock::{CPU_BUDGET, Clock};
 use super::framework::Framework;
 use super::implementation::Implementation;
 use super::latency::{self, is_gpu};
@@ -23,7 +23,7 @@ use super::placed::Inputs;
 use super::protocol::Protocol;
 use super::schema::{
     AccuracyLatency, AllRows, BatchInvariance, Ceiling, FullVsSub, Keyed, Measured, Outcome, Record, Results, Sweep,
-    TableGradient,
+    TableGradient, Traffic,
 };
 use super::table_gradient::SumChecks;
 use super::{invariance, table_gradient};
@@ -99,10 +99,21 @@ pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol
             index: IntType::I64.to_string(),
             generator: random::GENERATOR.to_owned(),
             columns_at_once: columns_at_once(case, !is_gpu(device), protocol.full_batch.max(protocol.largest())),
+            traffic: [("forward", &case.forward), ("backward", &case.backward)]
+                .map(|(direction, kernel)| (direction, traffic(case, kernel)))
+                .into_iter()
+                .collect(),
             timing: timing(device),
             protocol: protocol.clone(),
         },
     })
+}
+
+fn traffic(case: &Case, kernel: &Verified) -> Traffic {
+    match (case.written_bytes(kernel), case.read_bytes(kernel)) {
+        (0, read) => Traffic { kind: "read", bytes_per_position: read * case.hidden },
+        (written, _) => Traffic { kind: "write", bytes_per_position: written * case.hidden },
+    }
 }
 
 /// How times were taken, for the record.
@@ -112,7 +123,8 @@ fn timing(device: &Device) -> &'static str {
          ceilings in rounds between the implementations, the best stable median; caches are not flushed: \
          from S = 4097 on, at H = 5376 in bf16, outputs or gradients (264 MB) exceed the L2 cache several times"
     } else {
-        "the host's clock around each run"
+        "the host's clock around each run; a call that would take more than 10 s with all its runs is timed fewer \
+         times, at least 10: fewest_timed_runs"
     }
 }
 
@@ -157,6 +169,8 @@ pub fn measure_all(
     let clock = Clock {
         warm_up: protocol.warm_up,
         timed_runs: protocol.timed_runs,
+        budget: CPU_BUDGET,
+        fewest: protocol.timed_runs.into(),
         seed: protocol.layout_seed,
         progress,
         baseline,
@@ -170,7 +184,10 @@ pub fn measure_all(
             if let Some(memory) = &mut memory {
                 memory.round(&clock)?;
             }
-            let latency = measurement.implementation.latency(case, positions, &clock)?;
+            clock.fewest.set(protocol.timed_runs);
+            let mut latency = measurement.implementation.latency(case, positions, &clock)?;
+            let fewest = Some(clock.fewest.get()).filter(|&fewest| fewest < protocol.timed_runs);
+            latency.fewest_timed_runs = fewest.map(|fewest| fewest as u64);
             sizes.push((positions, AccuracyLatency::new(&accuracy, latency)));
         }
         if let Some(memory) = &mut memory {

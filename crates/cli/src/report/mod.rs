@@ -6,6 +6,7 @@ mod case;
 mod ceilings;
 mod clock;
 mod environment;
+mod figures;
 mod framework;
 mod host;
 mod implementation;
@@ -73,7 +74,7 @@ pub struct Args {
     /// H, columns of a chunk.
     #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
     hidden: u64,
-    /// File to write.
+    /// File to write; figures lie beside it: NAME-speed.png, NAME-accuracy.png, and as .svg.
     #[arg(long)]
     out: PathBuf,
 }
@@ -111,7 +112,12 @@ pub fn run(args: &Args) -> Result<()> {
     let report = serde_json::to_value(&report).map_err(Error::failed)?;
     let mut text = serde_json::to_string_pretty(&report).map_err(Error::failed)?;
     text.push('\n');
-    output.write(text.as_bytes())?;
+    let figures = figures::figures(&report, published.as_ref())?;
+    let beside: Vec<(String, &[u8])> = figures
+        .iter()
+        .flat_map(|figure| [(format!("{}.png", figure.name), &*figure.png), (format!("{}.svg", figure.name), &*figure.svg)])
+        .collect();
+    output.write_with(text.as_bytes(), &beside)?;
     output::print(summary::summary(&report, published.as_ref()).as_bytes())
 }
 

@@ -4,7 +4,7 @@
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified, generate};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, spec, workspace_bytes,
+    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, run_deferred, spec, workspace_bytes,
 };
 use serde_json::json;
 
@@ -40,6 +40,20 @@ impl Kernel<'_> {
     ) -> Result<()> {
         let call = Call { inputs, outputs: &mut views_mut(outputs), plans, schedule: None, workspace };
         run(self.stream, self.kernel, call).map_err(Error::failed)
+    }
+
+    /// The checked call, for which nobody waits.
+    fn run_deferred(
+        &self,
+        inputs: &[Vec<AnyView<'_>>],
+        outputs: &mut [Vec<AnyTensor>],
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        let outputs = &mut views_mut(outputs)[..];
+        let call = Call { inputs, outputs, plans: None, schedule: None, workspace: Some(workspace) };
+        let pending = run_deferred(self.stream, self.kernel, call).map_err(Error::failed)?;
+        pending.unchecked();
+        Ok(())
     }
 
     /// A workspace for calls with these arguments.
@@ -101,10 +115,15 @@ pub fn latency(
         false => Some(forward.workspace(&inputs, &mut outputs, None)?),
     };
     let checked_us = clock.calls(|| forward.run_into(&inputs, &mut outputs, None, scratch.as_mut()))?;
+    let deferred = match scratch.as_mut() {
+        Some(scratch) => Some(clock.queued(|| forward.run_deferred(&inputs, &mut outputs, scratch))?),
+        None => None,
+    };
+    stream.synchronize().map_err(Error::failed)?;
     let mut scratch = forward.workspace(&inputs, &mut outputs, Some(&of_forward))?;
     let fwd = clock.queued(|| forward.run_into(&inputs, &mut outputs, Some(&of_forward), Some(&mut scratch)))?;
     latency.fwd_planned_us = Some(fwd.us);
-    latency.modes = Some(Modes { planned_us: fwd.us, checked_us });
+    latency.modes = Some(Modes::new(fwd, checked_us, deferred));
 
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
     fill_ones(clock.baseline, &mut outputs)?;

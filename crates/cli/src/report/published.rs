@@ -22,6 +22,13 @@ impl Published {
         self.file[key].as_str().map(str::to_owned)
     }
 
+    /// The same with shorter names: `diffusers (NVIDIA B200)`.
+    pub fn short_names(&self) -> impl Iterator<Item = (String, &Value)> {
+        let gpu = self.file["environment"]["gpu"].as_str().unwrap_or("GPU");
+        let results = self.file["results"]["plain"].as_object();
+        results.into_iter().flatten().map(move |(name, result)| (format!("{name} ({gpu})"), result))
+    }
+
     /// Each implementation's results, named with the GPU they were measured on.
     pub fn implementations(&self) -> impl Iterator<Item = (String, &Value)> {
         let gpu = self.file["environment"]["gpu"].as_str().unwrap_or("GPU");

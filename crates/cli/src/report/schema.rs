@@ -247,6 +247,8 @@ pub struct Environment {
     pub cpu: Option<String>,
     /// Threads that ran it there.
     pub threads: Option<usize>,
+    /// Day of the report, in UTC.
+    pub date: String,
     /// Layout of the positions.
     pub layout: String,
     /// Memory speed by S, in the same run.
@@ -264,6 +266,15 @@ pub struct Ceiling {
     pub copy_gb_s: f64,
 }
 
+/// What a call must move, whoever makes it: it is what a ceiling is held against.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Traffic {
+    /// `write` where the outputs have a row per position, else `read`.
+    pub kind: &'static str,
+    /// Bytes of the tensors with a row per position.
+    pub bytes_per_position: u64,
+}
+
 /// What was measured, in full.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
@@ -279,6 +290,8 @@ pub struct Record {
     pub generator: String,
     /// Columns that comparisons hold in memory at once, at the largest S.
     pub columns_at_once: u64,
+    /// What a call of each direction must move.
+    pub traffic: Keyed<Traffic>,
     /// How times were taken.
     pub timing: &'static str,
     /// Batches, seeds, runs.

@@ -70,6 +70,21 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
     aligned(&table)
 }
 
+/// Every S of a report, smallest first.
+pub fn sizes_of(report: &Value) -> Vec<String> {
+    let results = report["results"]["plain"].as_object().into_iter().flatten();
+    sizes(&results.map(|(name, result)| (name.clone(), result)).collect::<Vec<_>>())
+}
+
+/// A time with a unit that leaves few digits.
+pub fn time_text(us: f64) -> String {
+    match us {
+        us if us < 1000.0 => format!("{us:.1} µs"),
+        us if us < 10_000.0 => format!("{us:.0} µs"),
+        us => format!("{:.1} ms", us / 1e3),
+    }
+}
+
 fn header(columns: &[(String, &Value)]) -> Vec<String> {
     std::iter::once(String::new()).chain(columns.iter().map(|(name, _)| name.clone())).collect()
 }
@@ -118,7 +133,7 @@ fn largest(by_input: &serde_json::Map<String, Value>) -> Value {
 }
 
 /// Every S that some column has, smallest first.
-fn sizes(columns: &[(String, &Value)]) -> Vec<String> {
+pub fn sizes(columns: &[(String, &Value)]) -> Vec<String> {
     let keys = columns.iter().flat_map(|(_, result)| result["accuracy_latency"].as_object().into_iter().flatten());
     let mut sizes: Vec<String> = keys.map(|(positions, _)| positions.clone()).collect();
     sizes.sort_by_key(|positions| positions.parse::<u64>().unwrap_or(u64::MAX));

@@ -1,0 +1,189 @@
+//! What a figure shows, before it is drawn.
+
+use serde_json::Value;
+
+use super::super::published::Published;
+use super::super::summary::{sizes_of, time_text};
+
+/// Panels side by side.
+pub struct Figure {
+    /// What it is called in file names.
+    pub name: &'static str,
+    pub title: String,
+    pub subtitle: String,
+    pub panels: Vec<Panel>,
+}
+
+/// Groups of bars on one axis.
+pub struct Panel {
+    pub title: String,
+    /// What the axis measures, with its unit.
+    pub axis: &'static str,
+    /// Where on the axis, from 0 to 1, which label stands.
+    pub ticks: Vec<(f64, String)>,
+    pub groups: Vec<Group>,
+}
+
+/// The bars of one S.
+pub struct Group {
+    pub title: String,
+    pub bars: Vec<Bar>,
+}
+
+/// One implementation.
+pub struct Bar {
+    pub name: String,
+    /// From 0 to 1 on the axis; nothing where nothing is known.
+    pub length: Option<f64>,
+    pub text: String,
+    pub colour: Colour,
+}
+
+/// Whose bar.
+#[derive(Clone, Copy)]
+pub enum Colour {
+    Ours,
+    OursF64,
+    Framework,
+    Published,
+}
+
+impl Figure {
+    /// Whether no bar has a length.
+    pub fn is_empty(&self) -> bool {
+        self.panels.iter().flat_map(|panel| &panel.groups).flat_map(|group| &group.bars).all(|bar| bar.length.is_none())
+    }
+}
+
+/// Times of both directions as shares of the memory's ceilings.
+pub fn speed(report: &Value) -> Figure {
+    let panel = |direction: &str, keys: [&str; 2]| {
+        let traffic = &report["protocol"]["traffic"][direction];
+        let kind = traffic["kind"].as_str().unwrap_or("copy").to_owned();
+        let groups = sizes_of(report).into_iter().filter_map(|positions| {
+            let ceiling = report["environment"]["ceilings"][&positions][format!("{kind}_gb_s")].as_f64()?;
+            let bytes = traffic["bytes_per_position"].as_f64()? * positions.parse::<f64>().ok()?;
+            let bar = |(name, result): (&String, &Value)| {
+                let at = &result["accuracy_latency"][&positions];
+                // What has no planned call is shown by what a user calls.
+                let us = keys.iter().find_map(|key| at[*key].as_f64());
+                let share = us.map(|us| bytes / us / 1e3 / ceiling);
+                let text = match (us, share) {
+                    (Some(us), Some(share)) => format!("{}, {:.0} %", time_text(us), 100.0 * share),
+                    _ => "-".to_owned(),
+                };
+                Bar { name: name.clone(), length: share.map(|share| share / 1.1), text, colour: colour(name) }
+            };
+            let title = format!("S = {positions}, ceiling {ceiling:.0} GB/s");
+            Some(Group { title, bars: measured(report).map(bar).collect() })
+        });
+        let percent = |percent: u32| (f64::from(percent) / 110.0, percent.to_string());
+        Panel {
+            title: format!("{direction}, planned, against the {kind} ceiling"),
+            axis: "share of the ceiling of the same run, %",
+            ticks: [0, 25, 50, 75, 100].map(percent).to_vec(),
+            groups: groups.collect(),
+        }
+    };
+    Figure {
+        name: "speed",
+        title: format!("{}: share of the memory's ceiling", report["op"].as_str().unwrap_or_default()),
+        subtitle: subtitle(report),
+        panels: vec![
+            panel("forward", ["fwd_planned_us", "fwd_us"]),
+            panel("backward", ["bwd_planned_us", "bwd_us"]),
+        ],
+    }
+}
+
+/// Gradient error and correct rounding, the published figures beside ours.
+pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
+    let theirs: Vec<(String, &Value)> = published.map_or_else(Vec::new, |published| published.short_names().collect());
+    // 1e-3 to 1.
+    let place = |error: f64| (error.max(1e-3).log10() + 3.0) / 3.3;
+    let groups = |of: &dyn Fn(&Value) -> (Option<f64>, String)| -> Vec<Group> {
+        let group = |positions: String| {
+            let ours = measured(report).map(|(name, result)| (name.clone(), result));
+            let bar = |(name, result): (String, &Value)| {
+                let at = &result["accuracy_latency"][&positions];
+                let (length, text) = of(at);
+                let colour = colour(&name);
+                (!at.is_null()).then_some(Bar { name, length, text, colour })
+            };
+            Group {
+                title: format!("S = {positions}"),
+                bars: ours.chain(theirs.iter().map(|(name, result)| (name.clone(), *result))).filter_map(bar).collect(),
+            }
+        };
+        sizes_of(report).into_iter().map(group).collect()
+    };
+    let errors = groups(&|at| match largest(&at["grad_rel_err"]) {
+        Some(0.0) => (Some(0.0), "0".to_owned()),
+        Some(error) => (Some(place(error)), format!("{error:.5}")),
+        None => (None, "-".to_owned()),
+    });
+    let rounded = groups(&|at| match at["correctly_rounded"].as_f64() {
+        Some(share) => (Some(share / 1.1), share_text(share)),
+        None => (None, "not published".to_owned()),
+    });
+    let percent = |percent: u32| (f64::from(percent) / 110.0, percent.to_string());
+    let decade = |error: f64| (place(error), error.to_string());
+    Figure {
+        name: "accuracy",
+        title: format!("{}: accuracy of the gradient", report["op"].as_str().unwrap_or_default()),
+        subtitle: subtitle(report),
+        panels: vec![
+            Panel {
+                title: "gradient error".to_owned(),
+                axis: "max|error| / max|exact|, logarithmic",
+                ticks: [0.001, 0.01, 0.1, 1.0].map(decade).to_vec(),
+                groups: errors,
+            },
+            Panel {
+                title: "gradient elements correctly rounded".to_owned(),
+                axis: "share equal to the exact sum rounded once, %",
+                ticks: [0, 25, 50, 75, 100].map(percent).to_vec(),
+                groups: rounded,
+            },
+        ],
+    }
+}
+
+/// All nines where it is not all.
+fn share_text(share: f64) -> String {
+    let digits = (0..8).find(|&digits| share >= 1.0 || format!("{:.digits$}", 100.0 * share) != "100");
+    let digits = digits.filter(|_| share < 1.0).map_or(0, |digits| if share > 0.99 { digits.max(4) } else { 1 });
+    format!("{:.digits$} %", 100.0 * share)
+}
+
+fn measured(report: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let results = report["results"]["plain"].as_object().into_iter().flatten();
+    results.filter(|(_, result)| result.get("unavailable").is_none())
+}
+
+fn largest(by_input: &Value) -> Option<f64> {
+    by_input.as_object()?.values().filter_map(Value::as_f64).reduce(f64::max)
+}
+
+fn colour(name: &str) -> Colour {
+    match name {
+        "rowloom" => Colour::Ours,
+        "rowloom_f64" => Colour::OursF64,
+        "index_select" => Colour::Framework,
+        _ => Colour::Published,
+    }
+}
+
+fn subtitle(report: &Value) -> String {
+    let (environment, protocol) = (&report["environment"], &report["protocol"]);
+    let device = environment["gpu"].as_str().or(environment["cpu"].as_str()).or(environment["device"].as_str());
+    let mut parts = vec![device.unwrap_or("unknown device").to_owned()];
+    parts.extend(environment["date"].as_str().map(str::to_owned));
+    parts.extend(protocol["dtype"].as_str().map(str::to_owned));
+    parts.extend(protocol["hidden"].as_u64().map(|hidden| format!("H = {hidden}")));
+    parts.extend(environment["layout"].as_str().map(|layout| format!("layout {layout}")));
+    if report["quick"] == true {
+        parts.push("quick".to_owned());
+    }
+    parts.join(", ")
+}

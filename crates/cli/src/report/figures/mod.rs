@@ -1,0 +1,84 @@
+//! Figures of a finished report, as PNG and SVG: shares of the ceilings, and accuracy.
+
+mod bars;
+mod draw;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+use super::published::Published;
+use bars::Figure;
+
+/// A drawn figure.
+pub struct Drawn {
+    /// What follows the report's name in its own: `speed`, `accuracy`.
+    pub name: &'static str,
+    /// PNG.
+    pub png: Vec<u8>,
+    /// SVG.
+    pub svg: Vec<u8>,
+}
+
+/// Every figure that a report has something to show in.
+pub fn figures(report: &Value, published: Option<&Published>) -> Result<Vec<Drawn>> {
+    let figures = [bars::speed(report), bars::accuracy(report, published)];
+    figures.into_iter().filter(|figure| !figure.is_empty()).map(|figure| drawn(&figure)).collect()
+}
+
+fn drawn(figure: &Figure) -> Result<Drawn> {
+    let failed = |error: String| Error::failed(format!("cannot draw the figure {}: {error}", figure.name));
+    Ok(Drawn {
+        name: figure.name,
+        png: draw::png(figure).map_err(failed)?,
+        svg: draw::svg(figure).map_err(failed)?.into_bytes(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Value {
+        let at = |scale: f64| {
+            serde_json::json!({
+                "fwd_us": 113.0 * scale, "bwd_us": 181.0 * scale, "fwd_planned_us": 70.4 * scale,
+                "bwd_planned_us": 68.7 * scale, "grad_rel_err": {"table": 0.00254}, "correctly_rounded": 0.999997})
+        };
+        let result = serde_json::json!({"accuracy_latency": {"4097": at(1.0), "32768": at(7.0)}});
+        serde_json::json!({
+            "op": "adaln_row_gather",
+            "environment": {"gpu": "NVIDIA H200", "date": "2026-11-30", "layout": "interleaved", "ceilings": {
+                "4097": {"read_gb_s": 4400.0, "write_gb_s": 4412.0}, "32768": {"read_gb_s": 4597.0, "write_gb_s": 4670.0}}},
+            "protocol": {"dtype": "bf16", "hidden": 5376, "traffic": {
+                "forward": {"kind": "write", "bytes_per_position": 64512},
+                "backward": {"kind": "read", "bytes_per_position": 64512}}},
+            "results": {"plain": {"rowloom": result, "rowloom_f64": result, "index_select": {"unavailable": "x"}}}})
+    }
+
+    #[test]
+    fn both_figures_are_what_their_names_say() {
+        let figures = figures(&report(), Published::of("adaln_row_gather").as_ref()).expect("figures");
+        assert_eq!(figures.iter().map(|figure| figure.name).collect::<Vec<_>>(), ["speed", "accuracy"]);
+        for figure in &figures {
+            assert!(figure.png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", figure.name);
+            let svg = std::str::from_utf8(&figure.svg).expect("text");
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{}", figure.name);
+            for word in ["NVIDIA H200", "2026-11-30", "S = 4097", "S = 32768", "rowloom_f64"] {
+                assert!(svg.contains(word), "{}: {word}", figure.name);
+            }
+        }
+        let svg = |at: usize| String::from_utf8_lossy(&figures[at].svg).into_owned();
+        // 4097 positions of 64512 bytes in 70.4 µs, of 4412 GB/s.
+        assert!(svg(0).contains("70.4 µs, 85 %"), "{}", svg(0));
+        assert!(svg(1).contains("rl_kernel (NVIDIA B200)") && svg(1).contains("99.9997 %"), "{}", svg(1));
+    }
+
+    #[test]
+    fn a_report_without_ceilings_has_no_figure_of_speed() {
+        let mut report = report();
+        report["environment"]["ceilings"] = serde_json::json!({});
+        let figures = figures(&report, None).expect("figures");
+        assert_eq!(figures.iter().map(|figure| figure.name).collect::<Vec<_>>(), ["accuracy"]);
+    }
+}
