@@ -22,6 +22,7 @@ mod protocol;
 mod published;
 mod schema;
 mod summary;
+pub mod table;
 mod table_gradient;
 #[cfg(test)]
 mod tests;

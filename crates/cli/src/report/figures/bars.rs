@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::published::Published;
-use super::super::summary::{sizes_of, time_text};
+use super::super::table::{sizes, time_text};
 
 /// Panels side by side.
 pub struct Figure {
@@ -60,7 +60,7 @@ pub fn speed(report: &Value) -> Figure {
     let panel = |direction: &str, keys: [&str; 2]| {
         let traffic = &report["protocol"]["traffic"][direction];
         let kind = traffic["kind"].as_str().unwrap_or("copy").to_owned();
-        let groups = sizes_of(report).into_iter().filter_map(|positions| {
+        let groups = sizes(measured(report).map(|(_, result)| result)).into_iter().filter_map(|positions| {
             let ceiling = report["environment"]["ceilings"][&positions][format!("{kind}_gb_s")].as_f64()?;
             let bytes = traffic["bytes_per_position"].as_f64()? * positions.parse::<f64>().ok()?;
             let bar = |(name, result): (&String, &Value)| {
@@ -115,7 +115,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
                 bars: ours.chain(theirs.iter().map(|(name, result)| (name.clone(), *result))).filter_map(bar).collect(),
             }
         };
-        sizes_of(report).into_iter().map(group).collect()
+        sizes(measured(report).map(|(_, result)| result)).into_iter().map(group).collect()
     };
     let errors = groups(&|at| match largest(&at["grad_rel_err"]) {
         Some(0.0) => (Some(0.0), "0".to_owned()),

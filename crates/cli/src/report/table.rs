@@ -1,0 +1,134 @@
+//! The lines in which results stand side by side.
+
+use serde_json::Value;
+
+/// What a line shows of an implementation's result.
+pub type Check = fn(&Value) -> Value;
+
+/// The checks of batch invariance, as `differ of compared`.
+pub const CHECKS: [(&str, Check); 7] = [
+    ("batch invariant", |result| result["batch_invariance"]["batch_invariant"].clone()),
+    ("sums repeatable", |result| result["batch_invariance"]["params_repeatable"].clone()),
+    ("positions alone, differ", |result| all_rows(&result["batch_invariance"]["all_rows"])),
+    ("sub-batches, differ", |result| {
+        let check = &result["batch_invariance"]["full_vs_sub_batches"];
+        of(sum(&check["fwd_differ"], &check["rowgrad_differ"]), &check["sub_batches"])
+    }),
+    ("sweep, differ", |result| {
+        let check = &result["batch_invariance"]["batch_size_sweep"];
+        of(check["differ"].as_u64(), &check["comparisons"])
+    }),
+    ("sums by rows, schedules, differ", |result| {
+        let check = &result["batch_invariance"]["table_gradient"];
+        let keys = ["isolated_rows", "other_rows_permuted", "schedules"];
+        let total: Option<u64> = keys.iter().map(|key| check[*key].as_u64()).sum();
+        let differ: Option<u64> = keys.iter().map(|key| check[format!("{key}_differ")].as_u64()).sum();
+        of(differ, &total.into())
+    }),
+    ("sums repeated, differ", |result| {
+        let check = &result["batch_invariance"]["table_gradient"];
+        of(check["repeats_differ"].as_u64(), &check["repeats"])
+    }),
+];
+
+/// A number that is measured at each S.
+pub struct Line {
+    /// Its key.
+    pub name: &'static str,
+    /// Whether it is a time of a device.
+    pub is_time: bool,
+    /// The direction whose ceiling a time is held against.
+    pub direction: Option<&'static str>,
+}
+
+/// All of them.
+pub fn lines_of_size() -> [Line; 9] {
+    let number = |name| Line { name, is_time: false, direction: None };
+    let time = |name, direction| Line { name, is_time: true, direction };
+    [
+        number("fwd_rel_err"),
+        number("grad_rel_err"),
+        number("correctly_rounded"),
+        time("fwd_us", Some("forward")),
+        time("fwd_planned_us", Some("forward")),
+        time("bwd_us", Some("backward")),
+        time("bwd_planned_us", Some("backward")),
+        time("plan_us", None),
+        time("fwd_bwd_us", None),
+    ]
+}
+
+impl Line {
+    /// Of one result; the largest where there is one for each input.
+    pub fn value(&self, result: &Value, positions: &str) -> Value {
+        match &result["accuracy_latency"][positions][self.name] {
+            Value::Object(by_input) => {
+                let numbers = by_input.values().filter_map(Value::as_f64);
+                numbers.reduce(f64::max).map_or(Value::Null, Value::from)
+            }
+            value => value.clone(),
+        }
+    }
+}
+
+fn of(part: Option<u64>, whole: &Value) -> Value {
+    match (part, whole.as_u64()) {
+        (Some(part), Some(whole)) => Value::String(format!("{part} of {whole}")),
+        (Some(_) | None, _) => Value::Null,
+    }
+}
+
+fn sum(left: &Value, right: &Value) -> Option<u64> {
+    Some(left.as_u64()? + right.as_u64()?)
+}
+
+fn all_rows(check: &Value) -> Value {
+    let batches = || check.as_object().into_iter().flatten().map(|(_, batch)| batch);
+    let rows: Option<u64> = batches().map(|batch| batch["rows"].as_u64()).sum();
+    let differ = batches().map(|batch| sum(&batch["fwd_differ"], &batch["rowgrad_differ"])).sum();
+    if check.is_object() { of(differ, &rows.into()) } else { Value::Null }
+}
+
+/// Every S that some result has, smallest first.
+pub fn sizes<'r>(results: impl Iterator<Item = &'r Value>) -> Vec<String> {
+    let keys = results.flat_map(|result| result["accuracy_latency"].as_object().into_iter().flatten());
+    let mut sizes: Vec<String> = keys.map(|(positions, _)| positions.clone()).collect();
+    sizes.sort_by_key(|positions| positions.parse::<u64>().unwrap_or(u64::MAX));
+    sizes.dedup();
+    sizes
+}
+
+/// A number of any size with few digits.
+pub fn number_text(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        small if small < 0.1 => format!("{number:.2e}"),
+        small if small <= 1.0 => format!("{number:.6}"),
+        _ => format!("{number:.1}"),
+    }
+}
+
+/// A time with a unit that leaves few digits.
+pub fn time_text(us: f64) -> String {
+    match us {
+        us if us < 1000.0 => format!("{us:.1} µs"),
+        us if us < 10_000.0 => format!("{us:.0} µs"),
+        us => format!("{:.1} ms", us / 1e3),
+    }
+}
+
+/// Columns of equal width, the first one to the left.
+pub fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in table {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
