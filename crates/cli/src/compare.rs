@@ -196,7 +196,7 @@ impl Comparison<'_> {
             table.push(std::iter::once(name.clone()).chain(texts).collect());
         }
         text += &aligned(&table);
-        text
+        text + "Times in µs; in brackets the share of the report's own ceiling; × the first column.\n"
     }
 
     fn json(&self) -> Value {
@@ -209,9 +209,10 @@ impl Comparison<'_> {
             })
         });
         let cell = |cell: &Cell| json!({"value": cell.value, "ratio": cell.ratio, "share_of_ceiling": cell.share});
-        let rows = self.rows.iter().map(|(name, cells)| {
-            json!({"name": name, "cells": cells.iter().map(cell).collect::<Vec<_>>()})
-        });
+        let rows = self
+            .rows
+            .iter()
+            .map(|(name, cells)| json!({"name": name, "cells": cells.iter().map(cell).collect::<Vec<_>>()}));
         json!({
             "warnings": self.warnings,
             "columns": columns.collect::<Vec<_>>(),

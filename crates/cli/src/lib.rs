@@ -14,6 +14,7 @@
 //! error is one sentence on standard error.
 
 mod cache;
+mod compare;
 mod doctor;
 mod emit;
 mod error;
@@ -37,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   rowloom emit adaln_row_gather --dtype bf16 --rows 9
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --backward --format ir
   rowloom report adaln_row_gather --quick --out report.json
+  rowloom compare report.json other.json
   rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
   rowloom cache stats
   rowloom selftest
@@ -57,6 +59,8 @@ enum Command {
     Emit(emit::Args),
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Args),
     #[command(after_help = selftest::EXAMPLES)]
     Selftest(selftest::Args),
     #[command(after_help = pack::EXAMPLES)]
@@ -91,6 +95,7 @@ fn run() -> Result<()> {
         Command::List(args) => list::run(&args),
         Command::Emit(args) => emit::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Cache(args) => cache::run(&args),

@@ -59,7 +59,9 @@ fn list_names_every_kernel_with_its_signature() {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    for arguments in [&["--help"][..], &["emit", "--help"], &["report", "--help"], &["selftest", "--help"]] {
+    for arguments in
+        [&["--help"][..], &["emit", "--help"], &["report", "--help"], &["compare", "--help"], &["selftest", "--help"]]
+    {
         let help = succeeds(arguments);
         assert!(help.contains("Examples:\n  rowloom "), "{help}");
     }
@@ -270,4 +272,16 @@ fn a_link_is_followed_even_to_where_nothing_is_yet() {
 fn a_file_system_without_new_files_is_named() {
     let error = fails(&emit(&["--out", "/proc/x"]), 1);
     assert_eq!(error, "cannot write x into /proc: no file can be made in it; choose another --out");
+}
+
+#[test]
+fn compare_shows_reports_side_by_side() {
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/data/adaln_row_gather_b200.json");
+    let table = succeeds(&["compare", published, published]);
+    assert!(table.contains("adaln_row_gather_b200: rl_kernel"), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("S = 4097: fwd_us") && line.contains("×1.63")), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&succeeds(&["compare", published, "--json"])).expect("JSON");
+    assert_eq!(json["columns"][1]["implementation"], "rl_kernel");
+    assert!(fails(&["compare", "nothing.json"], 1).contains("cannot read nothing.json: no such file"));
+    assert!(fails(&["compare"], 2).contains("<REPORTS>"));
 }

@@ -116,7 +116,9 @@ pub fn run(args: &Args) -> Result<()> {
     let figures = figures::figures(&report, published.as_ref())?;
     let beside: Vec<(String, &[u8])> = figures
         .iter()
-        .flat_map(|figure| [(format!("{}.png", figure.name), &*figure.png), (format!("{}.svg", figure.name), &*figure.svg)])
+        .flat_map(|figure| {
+            [(format!("{}.png", figure.name), &*figure.png), (format!("{}.svg", figure.name), &*figure.svg)]
+        })
         .collect();
     output.write_with(text.as_bytes(), &beside)?;
     output::print(summary::summary(&report, published.as_ref()).as_bytes())

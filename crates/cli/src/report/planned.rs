@@ -4,7 +4,8 @@
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified, generate};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, run_deferred, spec, workspace_bytes,
+    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, run_deferred, spec,
+    workspace_bytes,
 };
 use serde_json::json;
 

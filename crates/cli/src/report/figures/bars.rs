@@ -89,10 +89,7 @@ pub fn speed(report: &Value) -> Figure {
         name: "speed",
         title: format!("{}: share of the memory's ceiling", report["op"].as_str().unwrap_or_default()),
         subtitle: subtitle(report),
-        panels: vec![
-            panel("forward", ["fwd_planned_us", "fwd_us"]),
-            panel("backward", ["bwd_planned_us", "bwd_us"]),
-        ],
+        panels: vec![panel("forward", ["fwd_planned_us", "fwd_us"]), panel("backward", ["bwd_planned_us", "bwd_us"])],
     }
 }
 

@@ -128,14 +128,7 @@ impl<B: DrawingBackend> Canvas<'_, B> {
         self.coloured(text, at, size, anchor, INK)
     }
 
-    fn coloured(
-        &self,
-        text: &str,
-        at: (i32, i32),
-        size: u32,
-        anchor: HPos,
-        colour: RGBColor,
-    ) -> Result<(), String> {
+    fn coloured(&self, text: &str, at: (i32, i32), size: u32, anchor: HPos, colour: RGBColor) -> Result<(), String> {
         let style = TextStyle::from((FAMILY, size).into_font()).color(&colour).pos(Pos::new(anchor, VPos::Top));
         self.root.draw(&Text::new(text, at, style)).map_err(|error| error.to_string())
     }
