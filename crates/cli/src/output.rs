@@ -121,11 +121,14 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder).map_err(|error| {
-        let advice = match error.kind() {
+        let missing = error.kind() == ErrorKind::NotFound;
+        let advice = if missing && folder.is_dir() {
             // A file system without files of one's own says so too, such as /proc.
-            ErrorKind::NotFound if folder.is_dir() => "no file can be made in it; choose another --out".to_owned(),
-            ErrorKind::NotFound => "there is no such folder; make it or choose another --out".to_owned(),
-            _ => format!("{}; choose another --out", crate::error::plain(&error)),
+            "no file can be made in it; choose another --out".to_owned()
+        } else if missing {
+            "there is no such folder; make it or choose another --out".to_owned()
+        } else {
+            format!("{}; choose another --out", crate::error::plain(&error))
         };
         Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
     })

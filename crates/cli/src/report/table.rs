@@ -61,13 +61,10 @@ pub fn lines_of_size() -> [Line; 9] {
 impl Line {
     /// Of one result; the largest where there is one for each input.
     pub fn value(&self, result: &Value, positions: &str) -> Value {
-        match &result["accuracy_latency"][positions][self.name] {
-            Value::Object(by_input) => {
-                let numbers = by_input.values().filter_map(Value::as_f64);
-                numbers.reduce(f64::max).map_or(Value::Null, Value::from)
-            }
-            value => value.clone(),
-        }
+        let value = &result["accuracy_latency"][positions][self.name];
+        let Some(by_input) = value.as_object() else { return value.clone() };
+        let numbers = by_input.values().filter_map(Value::as_f64);
+        numbers.reduce(f64::max).map_or(Value::Null, Value::from)
     }
 }
 

@@ -22,7 +22,7 @@ const GROUP_TITLE: i32 = 24;
 const BAR: i32 = 24;
 const GROUP_GAP: i32 = 10;
 const AXIS: i32 = 52;
-const NAMES: i32 = 176;
+const NAMES: i32 = 212;
 /// Longer bars hold their text, shorter ones have it beside them.
 const INSIDE: f64 = 0.55;
 
@@ -111,13 +111,14 @@ impl<B: DrawingBackend> Canvas<'_, B> {
     fn bar(&self, bar: &Bar, (left, start, y): (i32, i32, i32), place: impl Fn(f64) -> i32) -> Result<(), String> {
         let length = bar.length.unwrap_or(0.0);
         let end = place(length);
-        self.text(&bar.name, (left + 8, y + 4), 13, HPos::Left)?;
+        let middle = y + BAR / 2;
+        self.coloured(&bar.name, (left + 8, middle), 13, Pos::new(HPos::Left, VPos::Center), INK)?;
         let body = Rectangle::new([(start, y + 2), (end, y + BAR - 3)], fill(bar.colour).filled());
         self.root.draw(&body).map_err(|error| error.to_string())?;
         if length > INSIDE {
-            return self.coloured(&bar.text, (end - 8, y + 4), 13, HPos::Right, WHITE);
+            return self.coloured(&bar.text, (end - 8, middle), 13, Pos::new(HPos::Right, VPos::Center), WHITE);
         }
-        self.text(&bar.text, (end + 6, y + 4), 13, HPos::Left)
+        self.coloured(&bar.text, (end + 6, middle), 13, Pos::new(HPos::Left, VPos::Center), INK)
     }
 
     fn line(&self, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {
@@ -125,11 +126,11 @@ impl<B: DrawingBackend> Canvas<'_, B> {
     }
 
     fn text(&self, text: &str, at: (i32, i32), size: u32, anchor: HPos) -> Result<(), String> {
-        self.coloured(text, at, size, anchor, INK)
+        self.coloured(text, at, size, Pos::new(anchor, VPos::Top), INK)
     }
 
-    fn coloured(&self, text: &str, at: (i32, i32), size: u32, anchor: HPos, colour: RGBColor) -> Result<(), String> {
-        let style = TextStyle::from((FAMILY, size).into_font()).color(&colour).pos(Pos::new(anchor, VPos::Top));
+    fn coloured(&self, text: &str, at: (i32, i32), size: u32, anchor: Pos, colour: RGBColor) -> Result<(), String> {
+        let style = TextStyle::from((FAMILY, size).into_font()).color(&colour).pos(anchor);
         self.root.draw(&Text::new(text, at, style)).map_err(|error| error.to_string())
     }
 }
