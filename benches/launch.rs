@@ -1,9 +1,12 @@
-//! Host time of a planned launch: everything between a call and the driver. The
-//! device is one that leaves its work out, so a figure here is rowloom's own part.
+//! Host time of a planned launch. On `host` everything between a call and the driver:
+//! the device leaves its work out, so a figure is rowloom's own part. On `cuda:0`, where
+//! there is one, with the driver's.
+
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use half::bf16;
-use rowloom::{RowPlan, Tensor, Workspace};
+use rowloom::{Device, RowPlan, Tensor, Workspace};
 use rowloom_op_adaln::adaln_row_gather::{
     Cotangents, GradientsMut, Inputs, OutputsMut, backward_into, backward_workspace_bytes, forward_into,
 };
@@ -13,9 +16,22 @@ const POSITIONS: u64 = 600;
 const HIDDEN: u64 = 64;
 const ROWS: u64 = 9;
 
+/// Launches between two waits: a GPU's queue holds more.
+const QUEUED: u64 = 100;
+
 fn launch(criterion: &mut Criterion) {
-    let probe = Probe::new().expect("g++ is installed");
-    let stream = probe.device().stream().expect("an emulated device has streams");
+    match Probe::new() {
+        Ok(probe) => on(criterion, "launch on the host alone", probe.device(), || probe.leave_work_out()),
+        Err(error) => eprintln!("skipped the host alone: {error}"),
+    }
+    match Device::cuda(0) {
+        Ok(device) => on(criterion, "launch on cuda:0", &device, || {}),
+        Err(error) => eprintln!("skipped cuda:0: {error}"),
+    }
+}
+
+fn on(criterion: &mut Criterion, name: &str, device: &Device, prepared: impl FnOnce()) {
+    let stream = device.stream().expect("a device has streams");
     let table = Tensor::<bf16>::zeros(&stream, ROWS, 6 * HIDDEN).expect("memory");
     let index: Vec<i64> = (0..POSITIONS as i64).map(|at| at % 3).collect();
     let timestep = Tensor::from_slice(&stream, &index, POSITIONS, 1).expect("memory");
@@ -25,35 +41,47 @@ fn launch(criterion: &mut Criterion) {
     let plan = RowPlan::affine(&stream, &rows).expect("indices are in bounds");
     let zeros = || Tensor::<bf16>::zeros(&stream, POSITIONS, HIDDEN).expect("memory");
     let mut outputs: [Tensor<bf16>; 6] = std::array::from_fn(|_| zeros());
+    let cotangents: [Tensor<bf16>; 6] = std::array::from_fn(|_| zeros());
+    let cotangents = Cotangents { out: cotangents.each_ref().map(Tensor::view) };
     let mut gradient = Tensor::<bf16>::zeros(&stream, ROWS, 6 * HIDDEN).expect("memory");
     let wanted = GradientsMut { table: Some(gradient.view_mut()) };
-    let cotangents = Cotangents { out: outputs.each_ref().map(Tensor::view) };
     let bytes = backward_workspace_bytes(&stream, &inputs, &cotangents, &plan, wanted).expect("it fits");
     let mut workspace = Workspace::with_bytes(&stream, bytes).expect("memory");
-    probe.leave_work_out();
 
-    let mut group = criterion.benchmark_group("launch");
+    let mut forward = |workspace: &mut Workspace| {
+        let out = outputs.each_mut().map(Tensor::view_mut);
+        forward_into(&stream, &inputs, &plan, OutputsMut { out }, workspace)
+    };
+    forward(&mut workspace).expect("it fits");
+    let graph = stream.capture(|| forward(&mut workspace)).expect("it was called before");
+    prepared();
+
+    // Waits between a full queue and the next are not the host's work.
+    let timed = |iterations: u64, call: &mut dyn FnMut()| {
+        let mut busy = Duration::ZERO;
+        for first in (0..iterations).step_by(QUEUED as usize) {
+            let start = Instant::now();
+            for _ in first..(first + QUEUED).min(iterations) {
+                call();
+            }
+            busy += start.elapsed();
+            stream.synchronize().expect("it runs");
+        }
+        busy
+    };
+    let mut group = criterion.benchmark_group(name);
     group.bench_function("forward_into, planned", |bench| {
-        bench.iter(|| {
-            let out = outputs.each_mut().map(Tensor::view_mut);
-            forward_into(&stream, &inputs, &plan, OutputsMut { out }, &mut workspace).expect("it fits");
-        });
+        bench.iter_custom(|iterations| timed(iterations, &mut || forward(&mut workspace).expect("it fits")));
     });
     group.bench_function("backward_into, planned", |bench| {
-        bench.iter(|| {
-            let cotangents = Cotangents { out: outputs.each_ref().map(Tensor::view) };
+        let mut call = || {
             let gradients = GradientsMut { table: Some(gradient.view_mut()) };
             backward_into(&stream, &inputs, &cotangents, &plan, gradients, &mut workspace).expect("it fits");
-        });
+        };
+        bench.iter_custom(|iterations| timed(iterations, &mut call));
     });
-    let graph = stream
-        .capture(|| {
-            let out = outputs.each_mut().map(Tensor::view_mut);
-            forward_into(&stream, &inputs, &plan, OutputsMut { out }, &mut workspace)
-        })
-        .expect("it was called before");
     group.bench_function("a graph of the forward", |bench| {
-        bench.iter(|| graph.replay(&stream).expect("it runs"));
+        bench.iter_custom(|iterations| timed(iterations, &mut || graph.replay(&stream).expect("it runs")));
     });
     group.finish();
 }

@@ -121,10 +121,12 @@ pub fn captures_refuse_what_they_cannot_hold(device: &Device) {
         let out = narrow_out.each_mut().map(Tensor::view_mut);
         adaln_row_gather::forward_into(&stream, &bad, &plan, adaln_row_gather::OutputsMut { out }, &mut spare)
     });
-    // A tensor that is dropped meanwhile is freed afterwards.
+    // A tensor that is dropped meanwhile is freed afterwards, and other streams do what they like.
     let mut dropped = Some(packed.outputs());
     let graph = stream.capture(|| {
         drop(dropped.take());
+        let out = adaln_row_gather::forward(&other, &theirs.inputs(), None)?.out;
+        theirs.check_forward(&other, &out);
         Ok(())
     });
     graph.unwrap().replay(&stream).unwrap();

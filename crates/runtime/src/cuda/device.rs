@@ -304,8 +304,9 @@ impl Accelerator for Cuda {
     }
 
     fn begin_capture(&self, stream: u64) -> Result<(), Error> {
-        // Other threads go on as they like; what this thread must not do is refused.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // What must not happen on the stream is refused before the driver sees it; what the caller does
+        // meanwhile on other streams must not spoil the capture.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: streams reach this interface from their owner alone.
         self.with("cuStreamBeginCapture", || unsafe { result::stream::begin_capture(stream as CUstream, mode) })
     }
