@@ -158,6 +158,15 @@ fn rows_are_far_apart() {
     }
 }
 
+/// No scratch memory in proportion to S·H or R·H.
+#[test]
+fn rows_referenced_once_need_no_workspace() {
+    let problem = width::rows_referenced_once(4);
+    let mut placement = problem.place(&Device::emulated(6).unwrap().stream().unwrap()).unwrap();
+    placement.check(&problem.expected(), None, true);
+    assert!(placement.workspace_bytes <= 4096, "{} bytes", placement.workspace_bytes);
+}
+
 #[test]
 fn the_selection_covers_every_pair() {
     cases::covering::check();

@@ -3,11 +3,11 @@
 
 mod cases;
 
-use cases::direction;
 use cases::gpu::{gpu, in_parallel};
 use cases::huge::{HIDDEN, bf16, call, check_rows, check_sums, index, kernel, put, source, source_rows};
 use cases::lay::HostTensor;
 use cases::problem::Problem;
+use cases::{direction, width};
 use rowloom::Stream;
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType};
@@ -126,6 +126,16 @@ fn a_table_view_with_a_row_stride_of_28_bits() {
     let inputs = [vec![buffer.view().strided(9, HIDDEN, [stride, 1], 0).unwrap()], vec![from.view()]];
     call(&stream, &kernel("row_gather", Direction::Forward), &inputs, vec![out.view_mut()]);
     check_rows(&stream, out.view(), &nine, &rows);
+}
+
+/// No scratch memory in proportion to S·H or R·H, and no byte of a row that nobody refers to but +0.0.
+#[test]
+fn rows_referenced_once_need_no_workspace() {
+    let Some(device) = gpu() else { return };
+    let problem = width::rows_referenced_once(776);
+    let mut placement = problem.place(&device.stream().unwrap()).unwrap();
+    placement.check(&problem.expected(), None, true);
+    assert!(placement.workspace_bytes <= 4096, "{} bytes", placement.workspace_bytes);
 }
 
 /// Positions and rows on axes that are too short for them, and grids of millions of blocks.

@@ -4,9 +4,12 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rowloom::codegen::ir::{InputKind, OutputKind};
 use rowloom::codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified};
-use rowloom::{AnyView, AnyViewMut, Call, Device, ElementType, Error, RowPlan, Stream, plans, run, spec};
+use rowloom::{
+    AnyView, AnyViewMut, Call, Device, ElementType, Error, RowPlan, Stream, Workspace, plans, run, spec,
+    workspace_bytes,
+};
 
-use super::lay::{HostTensor, Lay, Placed};
+use super::lay::{HostTensor, Lay, POISON, Placed};
 
 /// Sizes of a call and its random inputs.
 pub struct Problem {
@@ -163,6 +166,8 @@ pub struct Placement<'p> {
     outputs: Vec<Vec<Placed>>,
     /// Empty until a planned call.
     plans: Vec<RowPlan>,
+    /// Scratch memory of the last planned call.
+    pub workspace_bytes: u64,
 }
 
 impl<'p> Placement<'p> {
@@ -184,7 +189,7 @@ impl<'p> Placement<'p> {
             let poison = |_| Placed::poison(stream, ty, rows, columns, lays.outputs);
             outputs.push((0..output.tensors()).map(poison).collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(Placement { problem, stream: stream.clone(), inputs, outputs, plans: Vec::new() })
+        Ok(Placement { problem, stream: stream.clone(), inputs, outputs, plans: Vec::new(), workspace_bytes: 0 })
     }
 
     /// What the call's code is made for.
@@ -216,14 +221,19 @@ impl<'p> Placement<'p> {
         let given: Vec<&RowPlan> = self.plans.iter().collect();
         let mut views: Vec<Vec<AnyViewMut<'_>>> =
             self.outputs.iter_mut().map(|list| list.iter_mut().map(Placed::view_mut).collect()).collect();
-        let call = Call {
-            inputs: &inputs,
-            outputs: &mut views,
-            plans: planned.then_some(given.as_slice()),
-            schedule,
-            workspace: None,
+        let plans = planned.then_some(given.as_slice());
+        let (kernel, stream) = (&self.problem.kernel, &self.stream);
+        let call = Call { inputs: &inputs, outputs: &mut views, plans, schedule, workspace: None };
+        // As many bytes as the call says, and poison in them.
+        let mut workspace = match plans {
+            Some(_) => Some(Workspace::with_bytes(stream, workspace_bytes(stream, kernel, &call)?)?),
+            None => None,
         };
-        run(&self.stream, &self.problem.kernel, call)?;
+        if let Some(workspace) = &mut workspace {
+            workspace.fill(POISON)?;
+        }
+        run(stream, kernel, Call { workspace: workspace.as_mut(), ..call })?;
+        self.workspace_bytes = workspace.map_or(0, |workspace| workspace.bytes());
         let mut found = Vec::new();
         for placed in self.outputs.iter().flatten() {
             let (bytes, untouched) = placed.read(&self.stream)?;

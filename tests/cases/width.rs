@@ -6,7 +6,7 @@ use rowloom::codegen::{Accumulate, DType, IntType, Verified};
 
 use super::covering::pairwise;
 use super::lay::Lay;
-use super::problem::{Lays, Problem};
+use super::problem::{Lays, Problem, column};
 use super::{direction, kernels};
 
 /// Sizes that calls are made of.
@@ -122,4 +122,16 @@ pub fn far() -> Vec<Problem> {
         })
     };
     lays.into_iter().flat_map(of).collect()
+}
+
+/// A table of 150 000 rows, of which each is referenced at most once: a gather's backward.
+pub fn rows_referenced_once(hidden: u64) -> Problem {
+    let kernel = direction("row_gather", Direction::Backward, Accumulate::F32);
+    let (rows, positions) = (150_000, 100_000);
+    let mut problem = Problem::new(&kernel, DType::Bf16, IntType::I32, &[rows], positions, hidden);
+    // 7919 is a prime that does not divide the rows.
+    let index = (0..positions).map(|position| (position * 7919 % rows) as i64);
+    let at = kernel.inputs.iter().position(|input| input.is_index()).expect("it has one");
+    problem.inputs[at][0] = column(IntType::I32, index);
+    problem
 }
