@@ -4,7 +4,7 @@
 mod cases;
 
 use cases::gpu::{gpu, in_parallel};
-use cases::huge::{HIDDEN, bf16, call, check_rows, check_sums, index, kernel, put, source, source_rows};
+use cases::huge::{HIDDEN, SOURCE_ROWS, bf16, call, check_rows, check_sums, index, kernel, put, source, source_rows};
 use cases::lay::HostTensor;
 use cases::problem::Problem;
 use cases::{direction, width};
@@ -42,39 +42,44 @@ fn one_tensor_beyond_31_and_32_bits() {
     }
 }
 
-/// Six (S, H) views of one buffer, written one by one from chunk views of one table, and read
-/// together by the op's backward.
+/// Six (S, H) views of one buffer, written together by the op's forward and read together by its
+/// backward.
 fn check_six_views(stream: &Stream, timestep: &[i64], modality: &[i64], hidden: u64) {
     let positions = timestep.len() as u64;
-    let (table, from) = (source(positions, 6 * hidden), source_rows(positions));
+    // The op has three rows a timestep.
+    let (mut table, rows) = (source(positions, 6 * hidden), SOURCE_ROWS / 3 * 3);
+    table.rows = rows;
+    table.bytes.truncate((rows * table.columns * 2) as usize);
+    let from: Vec<i64> = source_rows(positions).into_iter().map(|row| row % rows as i64).collect();
     let chunk_of_table = |chunk: u64| {
-        let row_bytes = table.columns as usize * 2;
-        let rows = table.bytes.chunks_exact(row_bytes);
+        let rows = table.bytes.chunks_exact(table.columns as usize * 2);
         let range = (chunk * hidden * 2) as usize..((chunk + 1) * hidden * 2) as usize;
         let bytes = rows.flat_map(|row| row[range.clone()].to_vec()).collect();
         HostTensor { bytes, columns: hidden, ..table }
     };
-    let mut buffer = bf16(stream, 1, 6 * positions * hidden);
-    let place = |chunk: u64| (positions, hidden, [hidden, 1], chunk * positions * hidden);
+    let mut buffer = bf16(stream, 6 * positions, hidden);
     {
-        let (table, from) = (put(stream, &table), index(stream, &from));
-        let gather = kernel("row_gather", Direction::Forward);
-        for chunk in 0..6 {
-            let columns = table.view().columns(chunk * hidden..(chunk + 1) * hidden).unwrap();
-            let (rows, columns_of_it, strides, offset) = place(chunk);
-            let out = buffer.view_mut().strided(rows, columns_of_it, strides, offset).unwrap();
-            call(stream, &gather, &[vec![columns], vec![from.view()]], vec![out]);
+        let timestep = index(stream, &from.iter().map(|row| row / 3).collect::<Vec<_>>());
+        let modality = index(stream, &from.iter().map(|row| row % 3).collect::<Vec<_>>());
+        let table = put(stream, &table);
+        let mut rest = buffer.view_mut();
+        let mut outputs = Vec::new();
+        for _ in 0..5 {
+            let (first, others) = rest.split_rows(positions).unwrap();
+            outputs.push(first);
+            rest = others;
         }
+        outputs.push(rest);
+        let forward = kernel("adaln_row_gather", Direction::Forward);
+        let inputs = [vec![table.view()], vec![timestep.view()], vec![modality.view()]];
+        call(stream, &forward, &inputs, outputs);
     }
-    let views: Vec<_> = (0..6)
-        .map(|chunk| {
-            let (rows, columns, strides, offset) = place(chunk);
-            buffer.view().strided(rows, columns, strides, offset).unwrap()
-        })
-        .collect();
+    let rows_of = |chunk: u64| buffer.view().rows(chunk * positions..(chunk + 1) * positions).unwrap();
+    let views: Vec<_> = (0..6).map(rows_of).collect();
     for (chunk, view) in (0..6).zip(&views) {
         check_rows(stream, *view, &chunk_of_table(chunk), &from);
     }
+    check_chunk_view(stream, &table, &chunk_of_table(5), &from);
     let mut sums = bf16(stream, 9, 6 * hidden);
     {
         let (timestep, modality) = (index(stream, timestep), index(stream, modality));
@@ -87,6 +92,17 @@ fn check_six_views(stream: &Stream, timestep: &[i64], modality: &[i64], hidden: 
         let sums = sums.view().columns(chunk * hidden..(chunk + 1) * hidden).unwrap();
         check_sums(stream, sums, &chunk_of_table(chunk), &from, &to);
     }
+}
+
+/// The last chunk of a table as a table of its own, without a copy.
+fn check_chunk_view(stream: &Stream, table: &HostTensor, chunk: &HostTensor, rows: &[i64]) {
+    let rows = &rows[..1000];
+    let (table, from) = (put(stream, table), index(stream, rows));
+    let mut out = bf16(stream, 1000, chunk.columns);
+    let view = table.view().columns(table.columns() - chunk.columns..table.columns()).unwrap();
+    let gather = kernel("row_gather", Direction::Forward);
+    call(stream, &gather, &[vec![view], vec![from.view()]], vec![out.view_mut()]);
+    check_rows(stream, out.view(), chunk, rows);
 }
 
 #[test]
