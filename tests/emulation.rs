@@ -9,8 +9,9 @@ use cases::problem::{Placement, Problem};
 use cases::sums_of::Sums;
 use cases::{direction, kernels, kinds_of, order, plans, width};
 use rowloom::codegen::ir::Direction;
-use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Verified, generate};
-use rowloom::{Device, RowPlan, RowShape, Tensor, Term};
+use rowloom::codegen::spec::SpecError;
+use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Spec, Verified, Wants, backward, generate};
+use rowloom::{Declaration, Device, RowPlan, RowShape, Tensor, Term};
 use rowloom_op_adaln::row_gather;
 
 /// Seeds of the interleaving: nothing may depend on it.
@@ -202,6 +203,43 @@ fn a_nan_stays_in_its_row_and_every_run_gives_the_same_bytes() {
         order::check_nan_stays(&device);
     }
     order::check_repeats(&Device::emulated(9).unwrap(), 5000, 3);
+}
+
+/// A gather whose pad no literal of C++ can spell without care.
+const SMALLEST_PAD: &str = "\
+kernel smallest_pad forward
+order block = 8, accumulate = f32
+float T
+int I
+rows R
+input table: table<T, R, 1>
+input row: index<I, R, pad = -9223372036854775808>
+row r0: R = row
+v0: rows<T> = gather table[0] at r0
+output out: rows<T> = [v0]
+";
+
+#[test]
+fn the_smallest_integer_can_be_a_pad() {
+    let declared = Declaration::from_ir(SMALLEST_PAD).unwrap();
+    let gather = declared.forward();
+    let device = Device::emulated(7).unwrap();
+    for kernel in [gather.clone(), backward(gather, &Wants::all(gather))] {
+        let problem = Problem::new(&kernel, DType::F32, IntType::I64, &[9], 100, 5);
+        let expected = problem.expected();
+        let mut placement = problem.place(&device.stream().unwrap()).unwrap();
+        for planned in [true, false] {
+            placement.check(&expected, None, planned);
+        }
+        // It is among them.
+        let index = problem.inputs.iter().flatten().find(|tensor| tensor.columns == 1).expect("it has an index");
+        assert!(index.bytes.chunks_exact(8).any(|number| number == i64::MIN.to_ne_bytes()));
+    }
+    let mut spec = Spec::contiguous(gather, DType::F32, IntType::I32, &[9], 5);
+    assert!(matches!(spec.check(gather), Err(SpecError::Pad { pad: i64::MIN, .. })));
+    spec.ints[0] = IntType::I64;
+    spec.inputs[1].vector_bytes = 8;
+    spec.check(gather).unwrap();
 }
 
 /// Code for a kernel without a pad does not look for positions without a row.

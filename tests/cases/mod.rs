@@ -135,6 +135,7 @@ pub fn plans() -> Vec<(String, PlanShape)> {
         ("plan_r9".to_owned(), adaln(9)),
         ("plan_r4098".to_owned(), adaln(4098)),
         ("plan_i32_padded_r4096".to_owned(), direct(IntType::I32, Some(-1), 4096)),
+        ("plan_smallest_pad_r9".to_owned(), direct(IntType::I64, Some(i64::MIN), 9)),
         ("plan_u8_padded_r200".to_owned(), direct(IntType::U8, Some(255), 200)),
     ]
 }

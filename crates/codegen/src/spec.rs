@@ -376,3 +376,58 @@ impl Access {
         Err(SpecError::Access { name: name.to_owned(), vector_bytes: bytes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Verified;
+
+    /// Two chunks a row, so that a row is aligned where its chunks are not.
+    const PAIR: &str = "\
+kernel pair forward
+order block = 256, accumulate = f32
+float T
+int I
+rows R
+input table: table<T, R, 2>
+input row: index<I, R>
+row r0: R = row
+v0: rows<T> = gather table[0] at r0
+v1: rows<T> = gather table[1] at r0
+output out: rows<T> = [v0, v1]
+";
+
+    fn refused(dtype: DType, hidden: u64, set: impl Fn(&mut Spec)) -> Option<SpecError> {
+        let pair: Verified = Kernel::parse(PAIR).unwrap().verify().unwrap();
+        let mut spec = Spec::contiguous(&pair, dtype, IntType::I64, &[9], hidden);
+        set(&mut spec);
+        spec.check(&pair).err()
+    }
+
+    #[test]
+    fn an_access_covers_whole_elements_and_no_chunk_ends_inside_one() {
+        let access = |name: &str, vector_bytes| Some(SpecError::Access { name: name.to_owned(), vector_bytes });
+        for (dtype, hidden, widest) in [
+            (DType::Bf16, 8, 16),
+            (DType::Bf16, 12, 8),
+            (DType::Bf16, 6, 4),
+            (DType::Bf16, 5, 2),
+            (DType::F32, 8, 16),
+            (DType::F32, 6, 8),
+            (DType::F32, 5, 4),
+        ] {
+            for bytes in [1, 2, 4, 8, 16, 32] {
+                let legal = bytes <= widest && bytes >= dtype.bytes();
+                let table = refused(dtype, hidden, |spec| spec.inputs[0].vector_bytes = bytes);
+                let out = refused(dtype, hidden, |spec| spec.outputs[0].vector_bytes = bytes);
+                let expected = |name| if legal { None } else { access(name, bytes) };
+                assert_eq!((table, out), (expected("table"), expected("out")), "{dtype} H = {hidden}: {bytes} bytes");
+            }
+        }
+        for bytes in [0, 3, 12] {
+            assert_eq!(refused(DType::F32, 24, |spec| spec.inputs[0].vector_bytes = bytes), access("table", bytes));
+        }
+        // An index is read one number a position.
+        assert_eq!(refused(DType::F32, 8, |spec| spec.inputs[1].vector_bytes = 16), access("row", 16));
+    }
+}
