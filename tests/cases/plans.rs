@@ -128,13 +128,20 @@ impl PlanCase {
 
     /// Every array and number of the plan is the CPU's.
     pub fn check(&self, stream: &Stream) {
-        let (expected, found) = (contents(&self.cpu(), &cpu()), contents(&self.build(stream).unwrap(), stream));
-        for (array, (expected, found)) in PlanArray::ALL.iter().zip(expected.0.iter().zip(&found.0)) {
-            let at = expected.iter().zip(found).position(|(expected, found)| expected != found);
-            let lengths = (expected.len(), found.len());
-            assert!(expected == found, "{array:?} byte {at:?}, {lengths:?} bytes: {}", self.name());
-        }
-        assert_eq!(expected.1, found.1, "blocks, partials, positions without a row: {}", self.name());
+        check_equal(&self.cpu(), &self.build(stream).unwrap(), stream, &self.name());
+    }
+
+    /// The plan for a batch is the CPU's plan of the indices again and again.
+    pub fn check_repeat(&self, stream: &Stream, batch: usize) {
+        let again = |index: &HostTensor| HostTensor {
+            rows: index.rows * batch as u64,
+            bytes: index.bytes.repeat(batch),
+            ..*index
+        };
+        let (shape, types) = (self.shape.clone(), self.types.clone());
+        let flat = PlanCase { shape, types, indices: self.indices.iter().map(again).collect(), lay: Lay::Packed };
+        let repeated = self.build(stream).unwrap().repeat(stream, batch as u64).unwrap();
+        check_equal(&flat.cpu(), &repeated, stream, &format!("{batch} of {}", self.name()));
     }
 
     fn cpu(&self) -> RowPlan {
@@ -149,6 +156,16 @@ impl PlanCase {
 
 fn cpu() -> Stream {
     Device::cpu().stream().unwrap()
+}
+
+fn check_equal(on_cpu: &RowPlan, plan: &RowPlan, stream: &Stream, name: &str) {
+    let (expected, found) = (contents(on_cpu, &cpu()), contents(plan, stream));
+    for (array, (expected, found)) in PlanArray::ALL.iter().zip(expected.0.iter().zip(&found.0)) {
+        let at = expected.iter().zip(found).position(|(expected, found)| expected != found);
+        let lengths = (expected.len(), found.len());
+        assert!(expected == found, "{array:?} byte {at:?}, {lengths:?} bytes: {name}");
+    }
+    assert_eq!(expected.1, found.1, "blocks, partials, positions without a row: {name}");
 }
 
 /// All that a plan holds.
