@@ -45,7 +45,9 @@ mod stream;
 mod tensor;
 mod workspace;
 
-pub use call::{Call, Pending, allocate_outputs, plans, run, run_deferred, spec, workspace_bytes};
+pub use call::{
+    Call, Pending, PendingPlans, allocate_outputs, plans, queue_plans, run, run_deferred, spec, workspace_bytes,
+};
 pub use cpu::Tiling;
 pub use cuda::{Gpu, gpus};
 pub use declaration::{Declaration, Registered, registered};

@@ -29,8 +29,10 @@ pub struct Latency {
     pub bwd_us: Option<f64>,
     /// Backward with a plan.
     pub bwd_planned_us: Option<f64>,
-    /// Building the plan.
+    /// Building the plan: the device's time.
     pub plan_us: Option<f64>,
+    /// The same as its caller sees it, who allocates it and waits until it is known to be right.
+    pub plan_waited_us: Option<f64>,
     /// Timed runs behind each median at this S, where a CPU's time did not allow for all.
     pub fewest_timed_runs: Option<u64>,
     /// Of the host, to queue a planned forward and a planned backward.
@@ -86,7 +88,7 @@ impl Modes {
 }
 
 /// Measured calls of one implementation at one S.
-pub const STEPS: u64 = 8;
+pub const STEPS: u64 = 9;
 
 /// A call as a user makes it: from raw indices, outputs are made.
 pub type Run<'r> = &'r dyn Fn(Direction, &[Vec<AnyView<'_>>]) -> Result<Vec<Vec<AnyTensor>>>;

@@ -4,8 +4,8 @@
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Schedule, Verified, generate};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, run, run_deferred, spec,
-    workspace_bytes,
+    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, queue_plans, run, run_deferred,
+    spec, workspace_bytes,
 };
 use serde_json::json;
 
@@ -30,6 +30,11 @@ impl Kernel<'_> {
 
     fn plans(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<Vec<RowPlan>> {
         plans(self.stream, self.kernel, inputs, &self.counts).map_err(Error::failed)
+    }
+
+    /// Queues the work of the plans, for which nobody waits.
+    fn queue_plans(&self, inputs: &[Vec<AnyView<'_>>]) -> Result<()> {
+        queue_plans(self.stream, self.kernel, inputs, &self.counts).map(drop).map_err(Error::failed)
     }
 
     fn run_into(
@@ -129,7 +134,8 @@ pub fn latency(
     // What the forward wrote becomes the gradients: both at once need not fit into memory.
     fill_ones(clock.baseline, &mut outputs)?;
     let gradients = backward_inputs(case, &inputs, &outputs);
-    latency.plan_us = Some(plan_us(&backward, &gradients, clock)?);
+    latency.plan_us = Some(clock.queued(|| backward.queue_plans(&gradients))?.us);
+    latency.plan_waited_us = Some(clock.calls(|| backward.plans(&gradients).map(drop))?);
     let of_backward = backward.plans(&gradients)?;
     let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
     let mut sums = backward.outputs(&gradients)?;
@@ -147,9 +153,4 @@ pub fn latency(
         latency.source_hash = json!({"forward": hash, "backward": backward_hash});
     }
     Ok(latency)
-}
-
-/// Time of building the plans of a backward, with what the call waits for.
-fn plan_us(backward: &Kernel<'_>, gradients: &[Vec<AnyView<'_>>], clock: &Clock<'_>) -> Result<f64> {
-    clock.calls(|| backward.plans(gradients).map(drop))
 }

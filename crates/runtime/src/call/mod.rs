@@ -27,8 +27,9 @@ pub(crate) use operands::{Operands, Views, arguments, grouped};
 pub use pending::Pending;
 pub(crate) use prepared::PreparedCalls;
 use prepared::{Prepared, prepare};
+pub use rows::PendingPlans;
 pub(crate) use sizes::{allocate_flat, sizes_of_inputs};
-pub use sizes::{allocate_outputs, plans, spec};
+pub use sizes::{allocate_outputs, plans, queue_plans, spec};
 
 /// The arguments of one call of one kernel. `'t` is the tensors' lifetime.
 pub struct Call<'a, 't> {

@@ -52,7 +52,7 @@ impl Queued<'_> {
             queue.refuse_capture(&format!("checking the indices of {}", kernel.name))?;
         }
         let built = match plans {
-            None if kernel.sums() => rows::build(stream, kernel, &prepared.spec, inputs)?,
+            None if kernel.sums() => rows::queue(stream, kernel, &prepared.spec, inputs)?.wait()?,
             None | Some(_) => Vec::new(),
         };
         let mut places = Places { positions: prepared.positions, ..Places::default() };

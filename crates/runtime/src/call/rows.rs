@@ -6,7 +6,7 @@ use rowloom_codegen::ir::{InputId, InputKind, Kernel, RowId};
 use super::grouped;
 use super::operands::arguments;
 use crate::error::Error;
-use crate::plan::{RowPlan, RowShape, Term};
+use crate::plan::{PendingPlan, RowPlan, RowShape, Term};
 use crate::stream::Stream;
 use crate::tensor::AnyView;
 
@@ -33,14 +33,33 @@ pub(super) fn indices<'t>(kernel: &Kernel, inputs: &[AnyView<'t>], row: RowId) -
     kernel.rows[row.index()].terms.iter().map(|&(input, _)| inputs[grouped::start(kernel, input)]).collect()
 }
 
-/// One plan for each row expression.
-pub(super) fn build(
+/// The plans of a call whose work is queued: one for each row expression of the kernel.
+pub struct PendingPlans<'k, 't> {
+    kernel: &'k Kernel,
+    plans: Vec<PendingPlan<'t>>,
+}
+
+impl PendingPlans<'_, '_> {
+    /// The plans, in the order of the row expressions. Waits for the stream.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for the smallest position at which some index is out of its own bound;
+    /// what the device reports.
+    pub fn wait(self) -> Result<Vec<RowPlan>, Error> {
+        let mut plans = self.plans.into_iter();
+        all(self.kernel, |_| plans.next().map_or_else(|| unreachable!("one for each"), PendingPlan::wait))
+    }
+}
+
+/// Queues one plan for each row expression.
+pub(super) fn queue<'k, 't>(
     stream: &Stream,
-    kernel: &Kernel,
+    kernel: &'k Kernel,
     spec: &Spec,
-    inputs: &[AnyView<'_>],
-) -> Result<Vec<RowPlan>, Error> {
-    all(kernel, |row| RowPlan::build(stream, &shape(kernel, spec, row), &indices(kernel, inputs, row)))
+    inputs: &[AnyView<'t>],
+) -> Result<PendingPlans<'k, 't>, Error> {
+    let one = |row| RowPlan::queue(stream, &shape(kernel, spec, row), &indices(kernel, inputs, row));
+    Ok(PendingPlans { kernel, plans: expressions(kernel).map(one).collect::<Result<_, _>>()? })
 }
 
 /// Every row expression.

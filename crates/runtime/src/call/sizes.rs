@@ -68,12 +68,25 @@ pub fn plans(
     inputs: &[Vec<AnyView<'_>>],
     counts: &[(&str, u64)],
 ) -> Result<Vec<RowPlan>, Error> {
+    queue_plans(stream, kernel, inputs, counts)?.wait()
+}
+
+/// The same without waiting.
+///
+/// # Errors
+/// As [`plans`], but for indices, of which [`PendingPlans::wait`] says.
+pub fn queue_plans<'k, 't>(
+    stream: &Stream,
+    kernel: &'k Verified,
+    inputs: &[Vec<AnyView<'t>>],
+    counts: &[(&str, u64)],
+) -> Result<rows::PendingPlans<'k, 't>, Error> {
     let inputs = operands::flat_inputs(kernel, inputs)?;
     let mut facts = Facts::of_inputs(kernel, &inputs)?;
     facts.add_counts(counts)?;
     check_devices(stream, kernel, &inputs, &[])?;
     let Sizes { spec, .. } = facts.finish(true, Arch::SM_90)?;
-    rows::build(stream, kernel, &spec, &inputs)
+    rows::queue(stream, kernel, &spec, &inputs)
 }
 
 /// Types and sizes that inputs on the CPU and named row counts determine, and S.

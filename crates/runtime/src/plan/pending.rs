@@ -16,8 +16,8 @@ pub struct PendingPlan<'t> {
 
 /// What there is of it.
 pub(super) enum Work {
-    /// A CPU's is done when it is queued.
-    Done(Box<RowPlan>),
+    /// A CPU's is done when it is queued, or its first bad index found.
+    Done(Box<Result<RowPlan, Error>>),
     Queued(Box<Queued>),
 }
 
@@ -30,7 +30,7 @@ impl PendingPlan<'_> {
     pub fn wait(self) -> Result<RowPlan, Error> {
         let PendingPlan { stream, shape, indices, work } = self;
         match work {
-            Work::Done(plan) => Ok(*plan),
+            Work::Done(plan) => *plan,
             Work::Queued(queued) => match queued.finish(&stream)? {
                 Ok(plan) => Ok(plan),
                 Err(found) => Err(accelerated::index_error(&stream, &shape, &indices, found)?),
