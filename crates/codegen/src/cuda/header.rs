@@ -28,10 +28,11 @@ pub(super) fn kernel(context: &Context<'_>, schedule: &Schedule) -> String {
         format!("{} {}, {mode}", kernel.name, kernel.direction),
         String::new(),
         format!("sizes      {}", sizes.join(", ")),
-        format!("positions  {positions}"),
         format!("access     {} (bytes)", access.join(", ")),
     ];
+    // What does not sum is the same text for every number of positions, compiled once.
     if schedule.segments.is_some() {
+        lines.push(format!("positions  {positions}"));
         lines.push(format!(
             "order      blocks of {} positions, {} accumulator",
             kernel.order.block, kernel.order.accumulate

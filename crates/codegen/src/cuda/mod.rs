@@ -8,6 +8,7 @@
 //! A [`Source`] is complete as data: whoever runs it needs no knowledge of the
 //! kernel, only the sizes of the call and where its tensors lie.
 
+mod chunks;
 mod header;
 pub(crate) mod lanes;
 mod names;

@@ -22,7 +22,7 @@ const RESERVED: &[&str] = &[
     "arrivals", "arrived", "at", "begin", "block", "blocks", "chunk", "column", "count", "error", "first", "lane",
     "order", "partial", "partials", "piece", "position", "positions", "result", "row", "row_blocks", "segment_start",
     "block_start", "block_row", "partial_start", "slot", "sum", "tensor", "tile", "total", "u", "work", "all", "end",
-    "left", "chain", "last",
+    "left", "chain", "last", "from", "to",
 ];
 
 /// Names of one source.

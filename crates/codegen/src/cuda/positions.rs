@@ -1,5 +1,6 @@
 //! Outputs with a row per position.
 
+use super::chunks::Chunks;
 use super::names::{float, int};
 use super::value::Leaf;
 use super::{Context, Count, Entry, MOST_BLOCKS, Param, PlanArray, Scratch, Step, lanes};
@@ -10,10 +11,10 @@ use crate::schedule::{PositionsKind, PositionsSchedule};
 const RESIDENT_THREADS: u32 = 1024;
 
 /// One output tensor and its value.
-struct Target {
-    output: u32,
-    tensor: u32,
-    value: NodeId,
+pub(super) struct Target {
+    pub output: u32,
+    pub tensor: u32,
+    pub value: NodeId,
 }
 
 pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
@@ -54,8 +55,13 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
             let head = format!("for (rl_u64 work = rl_block(); work < positions * {tensors}; work += rl_blocks())");
             writer.block(head, |writer| {
                 writer.line("const rl_u64 position = work % positions;");
+                writer.line("const rl_u64 tensor = work / positions;");
                 context.write_rows(writer, &rows);
-                writer.open("switch (static_cast<rl_u32>(work / positions))");
+                if let Some(chunks) = Chunks::of(context, &targets) {
+                    chunks.write(context, writer, &targets, lanes, schedule);
+                    return;
+                }
+                writer.open("switch (static_cast<rl_u32>(tensor))");
                 for (at, target) in targets.iter().enumerate() {
                     writer.block(format!("case {at}:"), |writer| {
                         context.write_copy(writer, &[target], lanes, schedule);
@@ -74,6 +80,11 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     context.entries.push((name.clone(), what.to_owned()));
     let grid = Count::Positions { per: 1, each };
     context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, params }));
+}
+
+/// The primitive that stores outputs.
+pub(super) fn store(schedule: PositionsSchedule) -> &'static str {
+    if schedule.streaming { "rl_store_streaming" } else { "rl_store" }
 }
 
 fn targets(context: &Context<'_>) -> Vec<Target> {
@@ -212,7 +223,6 @@ impl Context<'_> {
 
     /// Computes `targets` at the position, all their columns.
     fn write_copy(&self, writer: &mut super::Writer, targets: &[&Target], lanes: u32, schedule: PositionsSchedule) {
-        let hidden = self.spec.hidden;
         let mut sources: Vec<Leaf> =
             targets.iter().flat_map(|target| self.leaves(target.value).into_values()).collect();
         sources.sort_unstable_by_key(|leaf| (leaf.input, leaf.tensor(), leaf.row));
@@ -230,27 +240,16 @@ impl Context<'_> {
             let ty = float(self.spec.float(ty));
             writer.line(format!("{ty}* const {name}_row = {name} + position * {name}_stride;"));
         }
-        let step = u64::from(schedule.threads) * u64::from(lanes);
-        let first = if lanes == 1 { "rl_thread()".to_owned() } else { format!("rl_thread() * {lanes}") };
-        let head = format!("for (rl_u32 column = {first}; column < {hidden}; column += {step})");
-        writer.block(head, |writer| {
+        writer.block(self.columns_of_a_thread(lanes, schedule), |writer| {
             let mut loaded = std::collections::BTreeMap::new();
             for target in targets {
                 loaded.extend(self.leaves(target.value));
             }
             for (id, leaf) in &loaded {
-                let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(*leaf));
-                let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load" };
-                let load = format!("{function}<{ty}>({} + {})", self.source_name(*leaf), self.chunk_column(*leaf));
-                let load = match leaf.row {
-                    Some(row) if self.kernel.has_pad(row) || !self.spec.planned => {
-                        format!("r{} == 0xFFFFFFFF ? {ty}{{}} : {load}", row.0)
-                    }
-                    Some(_) | None => load,
-                };
-                writer.line(format!("const {ty} {id} = {load};"));
+                let address = format!("{} + {}", self.source_name(*leaf), self.chunk_column(*leaf));
+                self.write_load(writer, &id.to_string(), *leaf, &address, lanes);
             }
-            let store = if schedule.streaming { "rl_store_streaming" } else { "rl_store" };
+            let store = store(schedule);
             for target in targets {
                 let name = self.names.output(self.kernel, target.output as usize, target.tensor);
                 let value = if self.is_move(target.value) {
@@ -261,6 +260,27 @@ impl Context<'_> {
                 writer.line(format!("{store}({name}_row + column, {value});"));
             }
         });
+    }
+
+    /// The loop over the columns of a thread.
+    pub fn columns_of_a_thread(&self, lanes: u32, schedule: PositionsSchedule) -> String {
+        let step = u64::from(schedule.threads) * u64::from(lanes);
+        let first = if lanes == 1 { "rl_thread()".to_owned() } else { format!("rl_thread() * {lanes}") };
+        format!("for (rl_u32 column = {first}; column < {}; column += {step})", self.spec.hidden)
+    }
+
+    /// `name`: the columns of a leaf at an address, +0.0 where the position has no row.
+    pub fn write_load(&self, writer: &mut super::Writer, name: &str, leaf: Leaf, address: &str, lanes: u32) {
+        let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(leaf));
+        let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load" };
+        let load = format!("{function}<{ty}>({address})");
+        let load = match leaf.row {
+            Some(row) if self.kernel.has_pad(row) || !self.spec.planned => {
+                format!("r{} == 0xFFFFFFFF ? {ty}{{}} : {load}", row.0)
+            }
+            Some(_) | None => load,
+        };
+        writer.line(format!("const {ty} {name} = {load};"));
     }
 
     fn write_columns(&self, writer: &mut super::Writer, target: &Target, lanes: u32) -> String {
