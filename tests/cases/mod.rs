@@ -13,7 +13,7 @@ pub mod sums_of;
 pub mod width;
 
 use rowloom::Registered;
-use rowloom::codegen::cuda::{PlanShape, Term};
+use rowloom::codegen::cuda::{PlanRepeat, PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
 use rowloom::codegen::schedule::{PositionsKind, SegmentsKind};
 use rowloom::codegen::{
@@ -143,7 +143,9 @@ pub fn plans() -> Vec<(String, PlanShape)> {
 /// The sources of all snapshots, by name.
 pub fn sources() -> Vec<(String, Source)> {
     let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));
-    kernels.chain(plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)))).collect()
+    let plans = plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)));
+    let repeat = ("plan_repeat_r9".to_owned(), cuda::repeat(&PlanRepeat { rows: 9, block: 256 }));
+    kernels.chain(plans).chain([repeat]).collect()
 }
 
 /// What a schedule's blocks do, whatever their sizes.

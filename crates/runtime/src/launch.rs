@@ -42,6 +42,7 @@ pub(crate) struct Place {
 #[derive(Clone, Copy)]
 pub(crate) struct PlanPlace {
     pub(crate) arrays: [u64; PlanArray::ALL.len()],
+    pub(crate) positions: u64,
     pub(crate) blocks: u64,
     pub(crate) partials: u64,
 }
@@ -108,6 +109,7 @@ impl Places {
             Param::Positions => self.positions,
             Param::Plan { row, array } => self.plans[row.index()].arrays[crate::plan::place(array)],
             Param::Blocks(row) => self.plans[row.index()].blocks,
+            Param::PlanPositions(row) => self.plans[row.index()].positions,
             Param::Scratch(part) => scratch[part],
         }
     }

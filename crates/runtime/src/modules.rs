@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use rowloom_codegen::cuda::{self, PlanShape};
+use rowloom_codegen::cuda::{self, PlanRepeat, PlanShape};
 use rowloom_codegen::{Schedule, Source, Spec, Verified};
 
 use crate::engine::Engine;
@@ -34,6 +34,7 @@ pub(crate) struct Modules {
     /// Kernels of equal Spec lie side by side; there are few.
     kernels: Mutex<HashMap<Spec, Vec<Specialised>>>,
     plans: Once<PlanShape, Arc<Ready>>,
+    repeats: Once<PlanRepeat, Arc<Ready>>,
 }
 
 impl Modules {
@@ -78,6 +79,11 @@ impl Engine {
     /// The code that builds a plan.
     pub(crate) fn plan(&self, shape: &PlanShape) -> Result<Arc<Ready>, Error> {
         self.modules.plans.get(shape, || self.ready(cuda::plan(shape)))
+    }
+
+    /// The code that repeats a plan.
+    pub(crate) fn plan_repeat(&self, shape: &PlanRepeat) -> Result<Arc<Ready>, Error> {
+        self.modules.repeats.get(shape, || self.ready(cuda::repeat(shape)))
     }
 
     /// A source, compiled and loaded.

@@ -1,8 +1,8 @@
 //! The sources that a call runs: one home for the device that runs it and for a
 //! pack that is made ahead of it.
 
-use rowloom_codegen::cuda::{self, PlanShape, Term};
-use rowloom_codegen::ir::{InputKind, RowId};
+use rowloom_codegen::cuda::{self, PlanRepeat, PlanShape, Term};
+use rowloom_codegen::ir::{InputKind, Kernel, RowId};
 use rowloom_codegen::{Schedule, Source, Spec, Verified};
 
 use crate::error::Error;
@@ -25,7 +25,7 @@ pub fn kernel(kernel: &Verified, spec: &Spec, schedule: Option<Schedule>) -> Res
 ///
 /// # Panics
 /// If the kernel has no such row expression.
-pub fn plan_shape(kernel: &Verified, spec: &Spec, row: RowId) -> PlanShape {
+pub fn plan_shape(kernel: &Kernel, spec: &Spec, row: RowId) -> PlanShape {
     let expression = &kernel.rows[row.index()];
     let terms = expression.terms.iter().filter_map(|&(input, factor)| match kernel.inputs[input.index()].kind {
         InputKind::Index { ty, bound, pad } => Some(Term { ty: spec.int(ty), factor, bound: spec.extent(bound), pad }),
@@ -39,8 +39,9 @@ pub fn plan_shape(kernel: &Verified, spec: &Spec, row: RowId) -> PlanShape {
     }
 }
 
-/// Every source that a call of this Spec may load: the kernel's own, and those
-/// that build its plans, from the declared indices or from a row of each position.
+/// Every source that a call of this Spec may load: the kernel's own, and those that build its
+/// plans, from the declared indices, from a row of each position, or from a plan of one
+/// sequence of a batch.
 ///
 /// # Errors
 /// As [`kernel`].
@@ -64,5 +65,9 @@ pub fn of_call(kernel: &Verified, spec: &Spec) -> Result<Vec<Source>, Error> {
     let mut seen = std::collections::HashSet::new();
     shapes.retain(|shape| seen.insert(shape.clone()));
     sources.extend(shapes.iter().map(cuda::plan));
+    let mut repeats: Vec<PlanRepeat> =
+        shapes.iter().map(|shape| PlanRepeat { rows: shape.rows, block: shape.block }).collect();
+    repeats.dedup();
+    sources.extend(repeats.iter().map(cuda::repeat));
     Ok(sources)
 }

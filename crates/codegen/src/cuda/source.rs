@@ -142,6 +142,8 @@ pub enum Param {
     },
     /// Number of blocks of a plan.
     Blocks(RowId),
+    /// Number of positions of a plan that another is made of.
+    PlanPositions(RowId),
     /// Pointer to a scratch part, by its index in [`Source::scratch`].
     Scratch(usize),
 }

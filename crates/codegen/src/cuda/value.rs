@@ -124,6 +124,7 @@ impl Context<'_> {
             Param::Positions => "rl_u64 positions".to_owned(),
             Param::Plan { row, array } => format!("const rl_u32* {}", self.plan_name(row, array)),
             Param::Blocks(_) => "rl_u64 blocks".to_owned(),
+            Param::PlanPositions(_) => unreachable!("a kernel makes no plan of another"),
             Param::Scratch(part) => {
                 let scratch = &self.scratch[part];
                 let ty = match (scratch.name, scratch.element_bytes) {

@@ -131,7 +131,12 @@ fn named(error: Error, argument: &str) -> Error {
 /// Bytes of scratch memory of a call; none on the CPU.
 pub(super) fn scratch_bytes(prepared: &Prepared, plans: Option<&[&RowPlan]>) -> u64 {
     let Some(ready) = &prepared.ready else { return 0 };
-    let plan = |plan: &&RowPlan| PlanPlace { arrays: [0; _], blocks: plan.blocks(), partials: plan.partials() };
+    let plan = |plan: &&RowPlan| PlanPlace {
+        arrays: [0; _],
+        positions: plan.positions(),
+        blocks: plan.blocks(),
+        partials: plan.partials(),
+    };
     let plans = plans.unwrap_or_default().iter().map(plan).collect();
     Places { positions: prepared.positions, plans, ..Places::default() }.scratch_bytes(&ready.source)
 }

@@ -182,6 +182,7 @@ fn reads(source: &Source, input: usize) -> bool {
         | Param::Positions
         | Param::Plan { .. }
         | Param::Blocks(_)
+        | Param::PlanPositions(_)
         | Param::Scratch(_) => false,
     })
 }

@@ -1,31 +1,28 @@
 //! The rows of a call: its plans, or what its indices say.
 
 use rowloom_codegen::Spec;
-use rowloom_codegen::ir::{InputId, InputKind, Kernel, RowId};
+use rowloom_codegen::cuda::{self, PlanShape};
+use rowloom_codegen::ir::{InputId, Kernel, RowId};
 
 use super::grouped;
 use super::operands::arguments;
 use crate::error::Error;
 use crate::plan::{PendingPlan, RowPlan, RowShape, Term};
+use crate::sources;
 use crate::stream::Stream;
 use crate::tensor::AnyView;
 
-/// A row expression with the numbers of a call.
+/// A row expression with the numbers of a call, and the names that errors use.
 pub(super) fn shape(kernel: &Kernel, spec: &Spec, row: RowId) -> RowShape {
-    let expression = &kernel.rows[row.index()];
-    let term = |&(input, factor): &(InputId, u64)| {
-        let declared = &kernel.inputs[input.index()];
-        let InputKind::Index { bound, pad, .. } = declared.kind else {
-            unreachable!("the verifier lets row expressions name indices alone")
-        };
-        Term { name: declared.name.clone(), factor, bound: spec.extent(bound), pad }
+    let PlanShape { terms, offset, rows, block } = sources::plan_shape(kernel, spec, row);
+    let indices = kernel.rows[row.index()].terms.iter().map(|&(input, _)| &kernel.inputs[input.index()].name);
+    let named = |(name, term): (&String, cuda::Term)| Term {
+        name: name.clone(),
+        factor: term.factor,
+        bound: term.bound,
+        pad: term.pad,
     };
-    RowShape {
-        terms: expression.terms.iter().map(term).collect(),
-        offset: expression.offset,
-        rows: spec.extent(expression.rows),
-        block: kernel.order.block,
-    }
+    RowShape { terms: indices.zip(terms).map(named).collect(), offset, rows, block }
 }
 
 /// The indices of a row expression.

@@ -41,8 +41,8 @@ pub(super) fn build(
 
 /// Queues the work of a plan that repeats another one.
 pub(super) fn repeat(stream: &Stream, queue: &Arc<Queue>, plan: &RowPlan, batch: u64) -> Result<Queued, Error> {
-    let shape = PlanRepeat { rows: plan.rows, block: plan.block, batch };
-    let ready = queue.engine.ready(cuda::repeat(&shape))?;
+    let shape = PlanRepeat { rows: plan.rows, block: plan.block };
+    let ready = queue.engine.plan_repeat(&shape)?;
     let one = plan.place(queue);
     Queued::start(
         stream,
@@ -76,7 +76,7 @@ impl Queued {
         let [a, b, c, d, e, f] = PlanArray::ALL.map(allocate);
         let arrays = [a?, b?, c?, d?, e?, f?];
         let addresses = std::array::from_fn(|at| arrays[at].view().address());
-        let made = PlanPlace { arrays: addresses, blocks: 0, partials: 0 };
+        let made = PlanPlace { arrays: addresses, positions, blocks: 0, partials: 0 };
         let plans: SmallVec<_> = [made].into_iter().chain(one).collect();
         let places = Places { positions, inputs, plans, ..Places::default() };
         let scratch = DeviceMemory::allocate(queue, places.scratch_bytes(&ready.source))?;

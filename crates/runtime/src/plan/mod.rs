@@ -191,7 +191,7 @@ impl RowPlan {
             view.share(queue);
             view.address()
         });
-        PlanPlace { arrays, blocks: self.blocks, partials: self.partials }
+        PlanPlace { arrays, positions: self.positions, blocks: self.blocks, partials: self.partials }
     }
 
     /// Memory it takes in bytes.

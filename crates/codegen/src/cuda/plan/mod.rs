@@ -151,6 +151,7 @@ impl Plan {
             }
             Param::InputStride { input, .. } => format!("rl_u64 index{}_stride", input.0),
             Param::Positions => "rl_u64 positions".to_owned(),
+            Param::PlanPositions(_) => "rl_u64 sequence".to_owned(),
             Param::Plan { row: RowId(0), array } => format!("rl_u32* {}", array_name(array)),
             Param::Plan { array, .. } => format!("const rl_u32* one_{}", array_name(array)),
             Param::Scratch(TOTALS) => "rl_u64* totals".to_owned(),

@@ -1,22 +1,21 @@
 //! The plan of a batch whose sequences share one index: a plan, so many times.
 
 use super::super::{Param, PlanArray, Source};
-use super::{Plan, TOTALS, array, blocks, each, totals};
+use super::{Plan, array, blocks, each, totals};
 use crate::ir::RowId;
 
-/// A plan of which another is made.
+/// Plans of which others are made, whatever their positions and however often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanRepeat {
     /// Rows of both.
     pub rows: u64,
     /// Positions of a block, of both.
     pub block: u32,
-    /// Sequences of the batch, at least 1: position `b * S + s` has the row of position `s`.
-    pub batch: u64,
 }
 
-/// The source of a plan's repetition. Its positions are those of the batch; the plan repeated
-/// is that of row expression 1, the plan made that of row expression 0.
+/// The source of a plan's repetition. The plan repeated is that of row expression 1, the plan
+/// made that of row expression 0: its positions are a multiple of the other's, `b * S + s` with
+/// the row of `s`.
 pub fn repeat(shape: &PlanRepeat) -> Source {
     let mut plan = Plan { rows: shape.rows, block: shape.block, ..Plan::default() };
     blocks::scan(&mut plan.writer);
@@ -24,11 +23,11 @@ pub fn repeat(shape: &PlanRepeat) -> Source {
     let one = |array| Param::Plan { row: RowId(1), array };
     let arrays = [PlanArray::Rows, PlanArray::Order, PlanArray::SegmentStart];
     let mut params: Vec<Param> = arrays.into_iter().map(one).chain(arrays.map(array)).collect();
-    params.push(Param::Positions);
-    let (rows, batch) = (shape.rows, shape.batch);
+    params.extend([Param::PlanPositions(RowId(1)), Param::Positions]);
+    let rows = shape.rows;
     let grid = super::Count::Positions { per: u64::from(super::THREADS), each: 1 };
     plan.entry("plan_repeat", "repeats rows, order and segments", grid, &params, |writer| {
-        writer.line(format!("const rl_u64 sequence = positions / {batch};"));
+        writer.line("const rl_u64 batch = positions / sequence;");
         each(writer, "position", "positions", |writer| {
             writer.line("const rl_u64 begin = position / sequence * sequence;");
             writer.line("const rl_u32 place = static_cast<rl_u32>(position - begin);");
@@ -37,28 +36,24 @@ pub fn repeat(shape: &PlanRepeat) -> Source {
             writer.line("const rl_u32 from = rl_load<rl_u32>(one_order + place);");
             writer.line("const rl_u32 row = rl_load<rl_u32>(one_rows + from);");
             writer.line(format!("const bool placed = row < {rows};"));
-            writer.line(format!(
-                "const rl_u64 first = rl_load<rl_u32>(one_segment_start + (placed ? row : {rows}));"
-            ));
+            writer.line(format!("const rl_u64 first = rl_load<rl_u32>(one_segment_start + (placed ? row : {rows}));"));
             writer.line("const rl_u64 end = placed ? rl_load<rl_u32>(one_segment_start + row + 1) : sequence;");
-            writer.line(format!(
-                "rl_store(order + first * {batch} + begin / sequence * (end - first) + (place - first), static_cast<rl_u32>(begin + from));"
-            ));
+            writer.line("const rl_u64 to = first * batch + begin / sequence * (end - first) + (place - first);");
+            writer.line("rl_store(order + to, static_cast<rl_u32>(begin + from));");
         });
         each(writer, "row", &(rows + 1).to_string(), |writer| {
-            writer.line(format!(
-                "rl_store(segment_start + row, rl_load<rl_u32>(one_segment_start + row) * {batch});"
-            ));
+            writer.line(
+                "rl_store(segment_start + row, static_cast<rl_u32>(rl_load<rl_u32>(one_segment_start + row) * batch));",
+            );
         });
     });
     blocks::blocks(&mut plan, false);
     blocks::block_rows(&mut plan);
     let lines = vec![
-        format!("a plan, {batch} times: a batch whose sequences share their rows, sequence after sequence"),
+        "a plan, repeated: a batch whose sequences share their rows, sequence after sequence".to_owned(),
         String::new(),
         format!("row        in 0..{rows}"),
         format!("blocks     {} positions of one row", shape.block),
     ];
-    debug_assert_eq!(TOTALS, 0, "the totals are the only part");
     plan.source(lines, vec![totals()])
 }
