@@ -287,6 +287,26 @@ mod tests {
     }
 
     #[test]
+    fn an_error_that_is_no_number_is_not_taken_for_unmeasured() {
+        let mut broken = report("broken", "NVIDIA H200", false, 1.0);
+        let at = &mut broken.report["results"]["plain"]["rowloom"]["accuracy_latency"]["4097"];
+        at["fwd_rel_err"] = "NaN".into();
+        at["grad_rel_err"] = json!({"gate": 0.5, "table": "inf"});
+        for order in [[0, 1], [1, 0]] {
+            let whole = || report("whole", "NVIDIA H200", false, 1.0);
+            let broken = || Report { name: "broken".to_owned(), report: broken.report.clone() };
+            let text = compare(&order.map(|at| if at == 0 { broken() } else { whole() })).expect("a comparison").text();
+            let cells = |line: &str| {
+                let line = text.lines().find_map(|found| found.strip_prefix(&format!("S = 4097: {line} ")));
+                let cells = line.unwrap_or_else(|| panic!("{text}")).split_whitespace().map(str::to_owned);
+                cells.filter(|cell| cell != "unavailable").collect::<Vec<_>>()
+            };
+            assert_eq!(cells("fwd_rel_err"), order.map(|at| ["NaN", "0"][at]));
+            assert_eq!(cells("grad_rel_err"), order.map(|at| ["inf", "2.50e-3"][at]));
+        }
+    }
+
+    #[test]
     fn what_is_no_report_says_why() {
         let why = |text: &str| Report::parse("x".to_owned(), text).err().expect("no report");
         assert!(why("{").starts_with("no JSON"));

@@ -16,6 +16,7 @@
 mod cache;
 mod compare;
 mod doctor;
+mod driver;
 mod emit;
 mod error;
 mod kernels;

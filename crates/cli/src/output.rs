@@ -3,7 +3,10 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
+
+/// What names of files that are not there to stay begin with.
+pub const PREFIX: &str = ".rowloom-";
 
 /// Where a result goes.
 #[derive(Debug)]
@@ -47,8 +50,9 @@ impl Output {
         self.write_with(bytes, &[])
     }
 
-    /// Writes all of it, and files beside it: `(what follows its name, bytes)`. All appear, or
-    /// none. Where the output is no file there is nothing beside it.
+    /// Writes all of it, and files beside it: `(what follows its name, bytes)`. When one cannot be
+    /// put in place, all that were there before are there again. Where the output is no file there
+    /// is nothing beside it.
     pub fn write_with(&self, bytes: &[u8], beside: &[(String, &[u8])]) -> Result<()> {
         let path = match self {
             Output::Stdout => return print(bytes),
@@ -65,21 +69,68 @@ impl Output {
             file.write_all(bytes).map_err(|error| Error::file("write", &path, &error))?;
             files.push((file, path));
         }
-        let mut fresh = Vec::new();
+        // All but the last, which is put in place in one step or not at all.
+        let replaced = files.split_last().map_or(&[][..], |(_, others)| others);
+        let before = replaced.iter().map(|(_, path)| Before::keep(path)).collect::<Result<Vec<Before>>>()?;
+        let mut before = before.into_iter();
+        let mut written = Vec::new();
         for (file, path) in files {
-            let is_new = !path.exists();
             if let Err(error) = file.persist(&path) {
-                for path in &fresh {
-                    // What cannot be removed either stays: there is an error to tell already.
-                    let _ = std::fs::remove_file(path);
+                let mut message = Error::file("write", &path, &error.error).to_string();
+                for (before, path) in written {
+                    if let Err(why) = Before::restore(before, path) {
+                        message += &format!("; {why}");
+                    }
                 }
-                return Err(Error::file("write", &path, &error.error));
+                return Err(Error::failed(message));
             }
-            if is_new {
-                fresh.push(path);
+            if let Some(before) = before.next() {
+                written.push((before, path));
             }
         }
         Ok(())
+    }
+}
+
+/// What was at a path before it was written.
+enum Before {
+    Nothing,
+    /// Another name of the file, or a copy of it, removed when dropped.
+    File(tempfile::NamedTempFile<()>),
+}
+
+impl Before {
+    fn keep(path: &Path) -> Result<Before> {
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Before::Nothing),
+            Err(error) => return Err(Error::file("read", path, &error)),
+            Ok(_) => {}
+        }
+        let mut builder = tempfile::Builder::new();
+        let kept = builder.prefix(PREFIX).make_in(folder(path), |kept| match std::fs::hard_link(path, kept) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                // Not every file system has them.
+                std::fs::copy(path, kept).map(drop)
+            }
+            linked => linked,
+        });
+        kept.map(Before::File).map_err(|error| Error::file("keep what is in", path, &error))
+    }
+
+    /// Puts it back; the reason, and where it is now, when that fails.
+    fn restore(self, path: PathBuf) -> std::result::Result<(), String> {
+        match self {
+            Before::Nothing => std::fs::remove_file(&path)
+                .map_err(|error| format!("{} is new and could not be removed: {}", path.display(), plain(&error))),
+            Before::File(kept) => kept.persist(&path).map(drop).map_err(|error| {
+                let why = plain(&error.error);
+                let kept = error.file.into_temp_path();
+                let place = kept.display().to_string();
+                // It is all that is left of it.
+                let _ = kept.keep();
+                format!("what was {} is now {place}, for it could not be put back: {why}", path.display())
+            }),
+        }
     }
 }
 
@@ -106,14 +157,19 @@ fn target(path: &Path) -> Result<PathBuf> {
     Err(Error::failed(format!("cannot write {}: its links lead in a circle; choose another --out", path.display())))
 }
 
-/// An empty file beside `path`, removed when dropped.
-fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
-    let folder = match path.parent() {
+/// The folder of a path.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         Some(_) | None => Path::new("."),
-    };
+    }
+}
+
+/// An empty file beside `path`, removed when dropped.
+fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let folder = folder(path);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".rowloom-");
+    builder.prefix(PREFIX);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -128,7 +184,7 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
         } else if missing {
             "there is no such folder; make it or choose another --out".to_owned()
         } else {
-            format!("{}; choose another --out", crate::error::plain(&error))
+            format!("{}; choose another --out", plain(&error))
         };
         Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
     })
@@ -145,7 +201,40 @@ pub fn print(bytes: &[u8]) -> Result<()> {
         if error.kind() == ErrorKind::BrokenPipe {
             return Error::Closed;
         }
-        let reason = crate::error::plain(&error);
+        let reason = plain(&error);
         Error::failed(format!("cannot write to standard output: {reason}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_is_there_again_when_the_last_file_cannot_be_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let output = Output::open(Some(&path("r.json"))).expect("an output");
+        std::fs::write(path("r-speed.png"), "old speed").expect("written");
+        let beside = [("speed.png", "new speed"), ("accuracy.png", "new accuracy")]
+            .map(|(end, text)| (end.to_owned(), text.as_bytes()));
+        let names = || {
+            let entries = folder.path().read_dir().expect("a folder").map(|entry| entry.expect("an entry").file_name());
+            let mut names: Vec<String> = entries.map(|name| name.into_string().expect("text")).collect();
+            names.sort();
+            names
+        };
+
+        // No file can take a folder's place.
+        std::fs::create_dir(path("r.json")).expect("made");
+        let refused = output.write_with(b"{}", &beside).expect_err("refused").to_string();
+        assert!(refused.starts_with("cannot write ") && refused.contains("r.json: "), "{refused}");
+        assert_eq!(names(), ["r-speed.png", "r.json"]);
+        assert_eq!(std::fs::read_to_string(path("r-speed.png")).expect("read"), "old speed");
+
+        std::fs::remove_dir(path("r.json")).expect("removed");
+        output.write_with(b"{}", &beside).expect("written");
+        assert_eq!(names(), ["r-accuracy.png", "r-speed.png", "r.json"]);
+        assert_eq!(std::fs::read_to_string(path("r-speed.png")).expect("read"), "new speed");
+    }
 }

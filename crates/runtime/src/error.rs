@@ -268,6 +268,18 @@ pub enum Error {
         /// What should be there.
         ty: ElementType,
     },
+    /// A view that begins where accesses of several elements at once cannot.
+    #[error(
+        "{argument} begins at {address:#x}, but must begin at a multiple of {of} bytes: copy it into a tensor of its own"
+    )]
+    Misaligned {
+        /// The tensor.
+        argument: String,
+        /// Address of its first element.
+        address: u64,
+        /// What the address must be a multiple of.
+        of: u64,
+    },
     /// A schedule that the kernel cannot run under.
     #[error("this schedule does not fit {kernel}: {reason}")]
     Schedule {

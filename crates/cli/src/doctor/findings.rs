@@ -8,6 +8,7 @@ use rowloom_runtime::cache::{Disk, Pack, Settings, Usage};
 use rowloom_runtime::{Nvrtc, gpus};
 use serde::Serialize;
 
+use crate::driver;
 use crate::error::plain;
 
 /// Everything found.
@@ -162,14 +163,7 @@ fn cuda() -> Found<Cuda> {
         arch: gpu.arch.to_string(),
         memory_bytes: gpu.memory_bytes,
     });
-    Found::Yes(Cuda { version, driver: driver(), gpus: gpus.collect() })
-}
-
-/// The driver's release, where the system tells.
-fn driver() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    let mut words = text.lines().next()?.split_whitespace();
-    words.find(|word| word.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned)
+    Found::Yes(Cuda { version, driver: driver::release(), gpus: gpus.collect() })
 }
 
 fn nvrtc() -> Found<Compiler> {
@@ -204,7 +198,7 @@ fn writable(folder: &Path) -> bool {
     let there = folder.ancestors().find(|folder| folder.symlink_metadata().is_ok());
     // A relative path ends in the current folder.
     let there = there.unwrap_or(Path::new("."));
-    tempfile::Builder::new().prefix(".rowloom-").tempfile_in(there).is_ok()
+    tempfile::Builder::new().prefix(crate::output::PREFIX).tempfile_in(there).is_ok()
 }
 
 fn pack(folder: &Path, broken: &mut Vec<String>) -> Found<Contents> {

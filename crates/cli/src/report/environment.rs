@@ -5,6 +5,8 @@ use std::process::Command;
 
 use rowloom_runtime::{Device, Nvrtc};
 
+use crate::driver;
+
 use super::schema::{Ceiling, Environment, Keyed};
 
 /// Libraries whose versions the published file names.
@@ -34,7 +36,7 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         libraries: LIBRARIES.into_iter().map(|library| (library, None)).collect(),
         megatron_source_commit: None,
         mode_environment: Keyed(vec![("plain".to_owned(), Keyed(Vec::new()))]),
-        driver: arch.and_then(|_| driver()),
+        driver: arch.and_then(|_| driver::release()),
         nvrtc: arch.and_then(|_| nvrtc()),
         device: device.name(),
         cpu: on_cpu.then(cpu).flatten(),
@@ -43,13 +45,6 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         layout,
         ceilings,
     }
-}
-
-/// Version of the GPU's driver, where the system tells.
-fn driver() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    let words = text.lines().next()?.split_whitespace();
-    words.into_iter().find(|word| word.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned)
 }
 
 /// Version of NVRTC.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 use super::case::{self, Case};
 use super::clock::Clock;
-use super::implementation::Implementation;
+use super::implementation::{Implementation, no_schedule};
 use super::latency::{Latency, STEPS, is_gpu, unplanned};
 use super::placed::{Inputs, views_mut};
 
@@ -42,7 +42,7 @@ impl Framework {
                 return Err(format!("the framework path is not written for the row expressions of {}", kernel.name));
             }
         }
-        let baseline = Baseline::new(stream).map_err(|error| error.to_string())?;
+        let baseline = Baseline::new(stream);
         let (forward, backward) = (case.forward.clone(), case.backward.clone());
         Ok(Framework { forward, backward, counts: case.counts.clone(), dtype: case.dtype, baseline })
     }
@@ -179,9 +179,12 @@ impl Implementation for Framework {
         direction: Direction,
         inputs: &[Vec<AnyView<'t>>],
         outputs: &mut [Vec<AnyViewMut<'t>>],
-        _schedule: Option<usize>,
+        schedule: Option<usize>,
     ) -> Result<()> {
         let (kernel, baseline) = (self.kernel(direction), &self.baseline);
+        if let Some(number) = schedule {
+            return Err(no_schedule(self.name(), kernel, number, 0));
+        }
         let (positions, hidden) = self.sizes(kernel, inputs)?;
         let rows = kernel.rows.iter().map(|expr| {
             let index = ElementType::Int(IntType::I64);

@@ -4,7 +4,7 @@ use rowloom_codegen::Verified;
 use rowloom_codegen::ir::Direction;
 use rowloom_runtime::{AnyView, AnyViewMut};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::case::Case;
 use super::clock::Clock;
@@ -21,7 +21,8 @@ pub trait Implementation {
     /// What it implements.
     fn kernel(&self, direction: Direction) -> &Verified;
 
-    /// One call from its inputs alone, under the default schedule or one of [`Implementation::schedules`].
+    /// One call from its inputs alone, under the default schedule or one of
+    /// [`Implementation::schedules`]; a number beyond them is an error, never the default.
     fn run<'t>(
         &self,
         direction: Direction,
@@ -40,4 +41,10 @@ pub trait Implementation {
 
     /// Times of both directions at `positions` positions.
     fn latency(&self, case: &Case, positions: u64, clock: &Clock<'_>) -> Result<Latency>;
+}
+
+/// A call under a schedule that there is not: the default compared with itself would say nothing.
+pub fn no_schedule(name: &str, kernel: &Verified, number: usize, count: usize) -> Error {
+    let kernel = &kernel.name;
+    Error::failed(format!("{name}: {kernel} has {count} schedules for this call, so none has the number {number}"))
 }

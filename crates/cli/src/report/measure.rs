@@ -73,7 +73,7 @@ pub struct Everything {
 /// Measures everything.
 pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol: &Protocol) -> Result<Everything> {
     let stream = device.stream().map_err(Error::failed)?;
-    let baseline = Baseline::new(&stream).map_err(Error::failed)?;
+    let baseline = Baseline::new(&stream);
     let implementations = implementations(declaration, case, &stream)?;
     let bar = ProgressBar::new(0);
     bar.set_style(ProgressStyle::with_template("{msg:>24} {wide_bar} {percent:>3} % {eta:>5}").map_err(Error::failed)?);

@@ -15,6 +15,7 @@ mod invariance;
 mod latency;
 mod measure;
 mod memory;
+pub mod number;
 mod ours;
 mod placed;
 mod planned;

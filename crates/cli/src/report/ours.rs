@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use super::calls::Views;
 use super::case::Case;
 use super::clock::Clock;
-use super::implementation::Implementation;
+use super::implementation::{Implementation, no_schedule};
 use super::latency::Latency;
 
 /// A declared kernel on a device.
@@ -83,13 +83,16 @@ impl Implementation for Rowloom {
         let (stream, schedule) = match schedule {
             None => (self.stream.clone(), None),
             Some(number) if self.stream.device() == Device::cpu() => {
-                let (columns, threads) = TILINGS[number];
+                let tiling = TILINGS.get(number).ok_or_else(|| no_schedule(self.name, kernel, number, TILINGS.len()));
+                let &(columns, threads) = tiling?;
                 (Stream::cpu(Tiling::new(columns, threads).map_err(Error::failed)?), None)
             }
             Some(number) => {
                 let views: Views<'_> =
                     outputs.iter().map(|tensors| tensors.iter().map(AnyViewMut::as_view).collect()).collect();
-                (self.stream.clone(), self.legal(kernel, inputs, &views)?.get(number).copied())
+                let legal = self.legal(kernel, inputs, &views)?;
+                let schedule = legal.get(number).ok_or_else(|| no_schedule(self.name, kernel, number, legal.len()))?;
+                (self.stream.clone(), Some(*schedule))
             }
         };
         run(&stream, kernel, Call { inputs, outputs, plans: None, schedule, workspace: None }).map_err(Error::failed)

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use super::accuracy::Accuracy;
 use super::latency::Latency;
+use super::number::Number;
 use super::protocol::Protocol;
 
 /// A map in JSON, in insertion order.
@@ -184,13 +185,14 @@ impl TableGradient {
     }
 }
 
-/// Accuracy against f64, and times in µs, at one S. Null where there is nothing to say.
+/// Accuracy against f64, and times in µs, at one S. Null where nothing was measured; an error
+/// that is not finite is the word `NaN` or `inf`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AccuracyLatency {
     /// max|err| / max|ref| of the outputs.
-    pub fwd_rel_err: f64,
+    pub fwd_rel_err: Number,
     /// The same by input.
-    pub grad_rel_err: Keyed<f64>,
+    pub grad_rel_err: Keyed<Number>,
     /// How long calls take.
     #[serde(flatten)]
     pub latency: Latency,
@@ -202,8 +204,8 @@ impl AccuracyLatency {
     /// What was measured at one S.
     pub fn new(accuracy: &Accuracy, latency: Latency) -> AccuracyLatency {
         AccuracyLatency {
-            fwd_rel_err: accuracy.fwd_rel_err(),
-            grad_rel_err: accuracy.grad_rel_err().collect(),
+            fwd_rel_err: Number(accuracy.fwd_rel_err()),
+            grad_rel_err: accuracy.grad_rel_err().map(|(input, error)| (input, Number(error))).collect(),
             latency,
             correctly_rounded: accuracy.correctly_rounded(),
         }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::number::Number;
+
 /// What a line shows of an implementation's result.
 pub type Check = fn(&Value) -> Value;
 
@@ -63,8 +65,7 @@ impl Line {
     pub fn value(&self, result: &Value, positions: &str) -> Value {
         let value = &result["accuracy_latency"][positions][self.name];
         let Some(by_input) = value.as_object() else { return value.clone() };
-        let numbers = by_input.values().filter_map(Value::as_f64);
-        numbers.reduce(f64::max).map_or(Value::Null, Value::from)
+        Number::largest(by_input.values().filter_map(Number::read)).map_or(Value::Null, |error| Number(error).into())
     }
 }
 

@@ -9,18 +9,21 @@ use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Accumulate, DType, Verified, Wants};
 use rowloom_op_adaln::Layout;
 use rowloom_runtime::baseline::Baseline;
-use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, Stream};
+use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, Stream, allocate_outputs};
 
 use crate::error::Result;
 
 use super::case::Case;
 use super::clock::Clock;
+use super::framework::Framework;
 use super::implementation::Implementation;
 use super::latency::Latency;
 use super::measure::{measure_all, ordered};
 use super::ours::Rowloom;
+use super::placed::{Inputs, views, views_mut};
 use super::protocol::Protocol;
 use super::schema::{BatchInvariance, Measured};
+use super::summary::summary;
 
 /// S of the batch that is cut, of the sweep's, and the largest of accuracy's.
 const FULL: u64 = 32;
@@ -63,7 +66,7 @@ fn rowloom(accumulate: Accumulate, stream: &Stream) -> Rowloom {
 }
 
 fn measured(implementations: &[&dyn Implementation], stream: &Stream) -> Vec<Measured> {
-    let baseline = Baseline::new(stream).expect("a baseline");
+    let baseline = Baseline::new(stream);
     measure_all(implementations, &case(), &baseline, &tiny(), &ProgressBar::hidden()).expect("measured").results
 }
 
@@ -97,8 +100,8 @@ fn nothing_differs_in_emulation() {
         assert_eq!((sums.isolated_rows, sums.other_rows_permuted, sums.repeats), (9, 9, 3));
         assert!(sums.schedules > 10, "{sums:?}");
         for (positions, at) in &measured.accuracy_latency.0 {
-            assert_eq!(at.fwd_rel_err, 0.0, "{positions}");
-            assert!(at.grad_rel_err.0[0].1 < 0.004, "{positions}");
+            assert_eq!(at.fwd_rel_err.0, 0.0, "{positions}");
+            assert!(at.grad_rel_err.0[0].1.0 < 0.004, "{positions}");
             assert!(at.latency.schedule["backward"].is_string(), "{positions}");
         }
     }
@@ -119,6 +122,8 @@ enum Fault {
     SomeCalls,
     /// Equal positions give unequal outputs in one place.
     OneWrongNumber,
+    /// One output is a NaN.
+    NoNumber,
 }
 
 /// rowloom with a fault.
@@ -130,14 +135,15 @@ struct Broken {
 }
 
 impl Broken {
-    /// Flips bits of the first element of the first rows of a tensor.
-    fn flip(&self, tensor: &mut AnyViewMut<'_>, rows: u64, bits: u16) {
+    /// Flips bits of the first element of the first rows of a tensor, or makes NaNs of them.
+    fn spoil(&self, tensor: &mut AnyViewMut<'_>, rows: u64, bits: u16) {
         let view = tensor.as_view();
         let (all, columns) = (view.row_count(), view.column_count());
         let mut numbers: Vec<bf16> = view.to_vec(&self.stream).expect("numbers");
         for row in 0..rows {
             let number = &mut numbers[(row * columns) as usize];
-            *number = bf16::from_bits(number.to_bits() ^ bits);
+            let flipped = bf16::from_bits(number.to_bits() ^ bits);
+            *number = if self.fault == Fault::NoNumber { bf16::NAN } else { flipped };
         }
         let numbers = AnyTensor::from_slice(&self.stream, &numbers, all, columns).expect("a tensor");
         tensor.copy_from(&self.stream, numbers.view()).expect("copied");
@@ -185,9 +191,10 @@ impl Implementation for Broken {
             Fault::OneSchedule => (!forward && schedule == Some(0), 1, 0x8000),
             Fault::SomeCalls => (!forward && self.calls.get().is_multiple_of(3), 1, 1),
             Fault::OneWrongNumber => (forward && index.row_count() == LARGEST, 1, 0x4000),
+            Fault::NoNumber => (index.row_count() == LARGEST, 1, 0),
         };
         if hit {
-            self.flip(tensor, rows, bits);
+            self.spoil(tensor, rows, bits);
         }
         Ok(())
     }
@@ -227,7 +234,7 @@ fn each_check_finds_what_it_is_for() {
         assert_eq!(differences(checks).map(|count| count > 0), found, "{fault:?}: {checks:?}");
         assert_eq!(checks.batch_invariant, !found.contains(&true), "{fault:?}");
         assert_eq!(checks.batch_size_sweep.first_failures.is_empty(), !found[2], "{fault:?}");
-        let wrong = measured.accuracy_latency.0.iter().any(|(_, at)| at.fwd_rel_err > 0.0);
+        let wrong = measured.accuracy_latency.0.iter().any(|(_, at)| at.fwd_rel_err.0 > 0.0);
         assert_eq!(wrong, fault == Fault::OneWrongNumber, "{fault:?}");
     }
     let checks = broken(Fault::SomeCalls, &stream).batch_invariance;
@@ -245,4 +252,47 @@ fn differences_on_a_device_are_found_there() {
     assert_eq!((alone, pieces, sweep), (5, 32 + 1, 8 * 2), "{checks:?}");
     let failure = checks.batch_size_sweep.first_failures[1];
     assert_eq!((failure.seed, failure.batch, failure.position, failure.row), (3, 2, 0, 0));
+}
+
+#[test]
+fn an_error_that_is_no_number_shows_in_the_file_and_the_table() {
+    let stream = Device::cpu().stream().expect("a CPU");
+    let measured = broken(Fault::NoNumber, &stream);
+    let result = serde_json::to_value(&measured).expect("JSON");
+    let at = &result["accuracy_latency"][LARGEST.to_string()];
+    assert_eq!((&at["fwd_rel_err"], &at["grad_rel_err"]["table"]), (&"NaN".into(), &"NaN".into()), "{at}");
+    let text = summary(&serde_json::json!({"results": {"plain": {"broken": result}}}), None);
+    for line in ["fwd_rel_err", "grad_rel_err"].map(|key| format!("S = {LARGEST}: {key}")) {
+        let found = text.lines().find(|found| found.starts_with(&line));
+        assert!(found.is_some_and(|found| found.ends_with(" NaN")), "{text}");
+    }
+}
+
+#[test]
+fn a_schedule_that_there_is_not_is_never_the_default() {
+    let (cpu, emulated) = (Device::cpu(), Device::emulated(7).expect("an emulated device"));
+    for stream in [cpu, emulated].map(|device| device.stream().expect("a stream")) {
+        let case = case();
+        let kernel = case.kernel(Direction::Backward);
+        let batch = case.batch(kernel, 5, 3, 0..case.hidden).expect("a batch");
+        let inputs = Inputs::place(&stream, &batch).expect("inputs");
+        let inputs = inputs.views().expect("views");
+        let mut outputs =
+            allocate_outputs(&stream, kernel, &inputs, &case.named_counts(kernel), None).expect("outputs");
+        let mut implementations: Vec<Box<dyn Implementation>> = vec![Box::new(rowloom(Accumulate::F32, &stream))];
+        if let Ok(framework) = Framework::new(&case, &stream) {
+            implementations.push(Box::new(framework));
+        }
+        for implementation in implementations {
+            let count = implementation.schedules(Direction::Backward, &inputs, &views(&outputs)).expect("schedules");
+            let mut run = |schedule| {
+                implementation.run(Direction::Backward, &inputs, &mut views_mut(&mut outputs), Some(schedule))
+            };
+            for schedule in (0..count).rev().take(1) {
+                run(schedule).expect("the last one runs");
+            }
+            let refused = run(count).expect_err("one too many").to_string();
+            assert!(refused.contains(&format!("has {count} schedules")), "{}: {refused}", implementation.name());
+        }
+    }
 }

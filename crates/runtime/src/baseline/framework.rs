@@ -178,7 +178,7 @@ mod tests {
     use crate::{AnyTensor, Device};
 
     fn baseline() -> Baseline {
-        Baseline::new(&Device::cpu().stream().expect("a CPU")).expect("a baseline")
+        Baseline::new(&Device::cpu().stream().expect("a CPU"))
     }
 
     #[test]

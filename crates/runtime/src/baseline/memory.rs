@@ -5,6 +5,7 @@ use rowloom_codegen::cuda::{Count, Param};
 
 use super::Baseline;
 use super::launch::{Launch, Text, contiguous, expect, input, output};
+use crate::element::ElementType;
 use crate::error::Error;
 use crate::tensor::{AnyView, AnyViewMut};
 
@@ -17,11 +18,13 @@ pub const UNROLLS: [u64; 4] = [1, 2, 4, 8];
 const THREADS: u32 = 256;
 
 impl Baseline {
-    /// Reads a tensor and keeps nothing, `unroll` quads of a thread at a time.
+    /// Reads a tensor and keeps nothing, `unroll` quads of a thread at a time. `sink` is one u32,
+    /// which is written only so that the compiler cannot leave out the reads.
     ///
     /// # Errors
-    /// A tensor with gaps between its rows; what the device reports.
+    /// A tensor that is not whole quads one after another; another sink; what the device reports.
     pub fn read(&self, tensor: AnyView<'_>, sink: &mut AnyViewMut<'_>, unroll: u64) -> Result<(), Error> {
+        expect("the sink", &sink.as_view(), ElementType::U32, 1, 1)?;
         let params = vec![input(0), output(0), Param::Positions];
         self.memory("read", quads("the tensor", &tensor)?, unroll, params, &[tensor], &[sink.as_view()])
     }
@@ -29,7 +32,7 @@ impl Baseline {
     /// Writes zeros, `unroll` quads of a thread at a time.
     ///
     /// # Errors
-    /// A tensor with gaps between its rows; what the device reports.
+    /// A tensor that is not whole quads one after another; what the device reports.
     pub fn write(&self, tensor: &mut AnyViewMut<'_>, unroll: u64) -> Result<(), Error> {
         let view = tensor.as_view();
         let params = vec![output(0), Param::Positions];
@@ -39,10 +42,11 @@ impl Baseline {
     /// Copies, `unroll` quads of a thread at a time.
     ///
     /// # Errors
-    /// Tensors with gaps between their rows or of unequal sizes; what the device reports.
+    /// Tensors of unequal types or sizes, or that are not whole quads one after another; what the device reports.
     pub fn copy(&self, to: &mut AnyViewMut<'_>, from: AnyView<'_>, unroll: u64) -> Result<(), Error> {
         let to = to.as_view();
         expect("the source", &from, to.element_type(), to.row_count(), to.column_count())?;
+        quads("the source", &from)?;
         let params = vec![output(0), input(0), Param::Positions];
         self.memory("copy", quads("the target", &to)?, unroll, params, &[from], &[to])
     }
@@ -73,7 +77,63 @@ impl Baseline {
     }
 }
 
-/// Whole quads of a tensor.
+/// How many quads a tensor is, if it is whole ones: an access off its own size ends a GPU's context.
 fn quads(argument: &str, view: &AnyView<'_>) -> Result<u64, Error> {
-    Ok(contiguous(argument, view)? * view.element_type().bytes() / QUAD)
+    let bytes = contiguous(argument, view)? * view.element_type().bytes();
+    let address = view.address();
+    if !address.is_multiple_of(QUAD) {
+        return Err(Error::Misaligned { argument: argument.to_owned(), address, of: QUAD });
+    }
+    if !bytes.is_multiple_of(QUAD) {
+        let because = "memory is moved as many bytes at a time".to_owned();
+        return Err(Error::NoMultiple {
+            argument: argument.to_owned(),
+            axis: "bytes",
+            found: bytes,
+            of: QUAD,
+            because,
+        });
+    }
+    Ok(bytes / QUAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AnyTensor, Device};
+
+    /// Whatever is refused here is refused before the device is looked at: a CPU tells as well.
+    #[test]
+    fn only_whole_aligned_quads_are_moved() {
+        let baseline = Baseline::new(&Device::cpu().stream().expect("a CPU"));
+        let tensor = |ty, rows, columns| AnyTensor::zeros(baseline.stream(), ty, rows, columns).expect("a tensor");
+        let bf16 = ElementType::Float(DType::Bf16);
+        // Rows of 18 bytes: the second begins 2 bytes off, and one is no whole quads.
+        let (mut odd, whole) = (tensor(bf16, 9, 9), tensor(bf16, 8, 9));
+        let mut sink = tensor(ElementType::U32, 1, 1);
+        for (rows, is_off, is_whole) in [(1..9, true, true), (0..1, false, false), (0..8, false, true)] {
+            let view = odd.view().rows(rows.clone()).expect("rows");
+            let other = whole.view().rows(0..rows.end - rows.start).expect("rows");
+            let results = [
+                baseline.read(view, &mut sink.view_mut(), 2),
+                baseline.copy(&mut tensor(bf16, rows.end - rows.start, 9).view_mut(), view, 2),
+                baseline.copy(&mut odd.view_mut().rows(rows.clone()).expect("rows"), other, 2),
+                baseline.write(&mut odd.view_mut().rows(rows.clone()).expect("rows"), 2),
+            ];
+            for result in results {
+                let refused = match (is_off, is_whole) {
+                    (true, _) => matches!(&result, Err(Error::Misaligned { address, of: 16, .. }) if address % 16 == 2),
+                    (false, false) => {
+                        matches!(&result, Err(Error::NoMultiple { axis: "bytes", found: 18, of: 16, .. }))
+                    }
+                    (false, true) => matches!(&result, Err(Error::OnlyGpu)),
+                };
+                assert!(refused, "{rows:?}: {result:?}");
+            }
+        }
+        let small = baseline.read(whole.view(), &mut tensor(ElementType::Float(DType::F16), 1, 1).view_mut(), 2);
+        assert!(matches!(&small, Err(Error::ElementType { argument, .. }) if argument == "the sink"), "{small:?}");
+        let none = baseline.read(whole.view(), &mut tensor(ElementType::U32, 1, 2).view_mut(), 2);
+        assert!(matches!(&none, Err(Error::Size { argument, .. }) if argument == "the sink"), "{none:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::number::Number;
 use super::super::published::Published;
 use super::super::table::{sizes, time_text};
 
@@ -116,6 +117,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
     };
     let errors = groups(&|at| match largest(&at["grad_rel_err"]) {
         Some(0.0) => (Some(0.0), "0".to_owned()),
+        Some(error) if !error.is_finite() => (Some(1.0), error.to_string()),
         Some(error) => (Some(place(error)), format!("{error:.5}")),
         None => (None, "-".to_owned()),
     });
@@ -159,7 +161,7 @@ fn measured(report: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 fn largest(by_input: &Value) -> Option<f64> {
-    by_input.as_object()?.values().filter_map(Value::as_f64).reduce(f64::max)
+    Number::largest(by_input.as_object()?.values().filter_map(Number::read))
 }
 
 fn colour(name: &str) -> Colour {
