@@ -147,10 +147,8 @@ pub(crate) trait Accelerator: Send + Sync {
     /// and the stream runs again as before.
     fn end_capture(&self, stream: u64) -> Result<u64, Error>;
 
-    /// Whether the stream is captured, by whomever.
-    fn is_captured(&self, _stream: u64) -> bool {
-        false
-    }
+    /// Whether the stream is captured, by whomever, or may not be used because another one is.
+    fn is_captured(&self, stream: u64) -> Result<bool, Error>;
 
     /// Runs what was recorded, in the stream's order.
     ///

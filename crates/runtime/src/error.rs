@@ -257,6 +257,9 @@ pub enum Error {
     /// A stream of another framework on the CPU.
     #[error("the CPU has no streams of other frameworks: take Device::cpu().stream()")]
     NoRawStream,
+    /// The number of no stream in particular.
+    #[error("CU_STREAM_PER_THREAD is another stream on each thread: take a stream of the framework's own")]
+    PerThreadStream,
     /// Another reading of memory of which only one view's elements are known.
     #[error("memory of another framework is read as it was described: give these strides to from_raw")]
     BorrowedStrides,

@@ -19,7 +19,7 @@ impl Stream {
     /// Planned calls of the `_into` forms can be captured, and fills and copies of
     /// tensors; each call must have run once before on this stream, so that its code is
     /// loaded and its tensors are in order. All else is refused: what allocates, waits,
-    /// checks or compiles.
+    /// checks or compiles, and what other threads call on this stream meanwhile.
     ///
     /// # Errors
     /// That of `body`; [`Error::Captured`] for what cannot be captured, before the stream

@@ -7,7 +7,7 @@ use rowloom_codegen::Source;
 use rowloom_codegen::cuda::{Count, Param, PlanArray, Step};
 use smallvec::SmallVec;
 
-use crate::engine::{Queue, Region, Use, Word};
+use crate::engine::{Queue, Region, Submission, Use, Word};
 use crate::error::Error;
 use crate::modules::Ready;
 use crate::tensor::AnyView;
@@ -83,8 +83,8 @@ impl Place {
         Place { address: view.address(), row_stride: view.row_stride() }
     }
 
-    /// Of a tensor on the queue's device that later work of the queue uses so.
-    pub(crate) fn joined(queue: &Arc<Queue>, view: &AnyView<'_>, how: Use) -> Result<Place, Error> {
+    /// Of a tensor on the queue's device that a submission uses so.
+    pub(crate) fn joined(queue: &Submission<'_>, view: &AnyView<'_>, how: Use) -> Result<Place, Error> {
         view.join(queue, how)?;
         Ok(Place::of(view))
     }
@@ -134,7 +134,7 @@ impl Places {
 /// Queues the steps of a source. The scratch memory has the bytes that it states and is
 /// joined to the queue; without any it may be missing.
 pub(crate) fn enqueue(
-    queue: &Arc<Queue>,
+    queue: &Submission<'_>,
     ready: &Ready,
     places: &Places,
     memory: Option<Region<'_>>,
@@ -173,7 +173,7 @@ pub(crate) fn enqueue(
 
 /// Waits for the error word of what was queued, if the source has one.
 pub(crate) fn error_word(
-    queue: &Arc<Queue>,
+    queue: &Submission<'_>,
     ready: &Ready,
     places: &Places,
     memory: Option<Region<'_>>,
@@ -198,7 +198,7 @@ pub(crate) fn error_words<const N: usize>(
 
 /// Queues a copy of the error word to the host, if the source has one.
 pub(crate) fn fetch_error_word(
-    queue: &Arc<Queue>,
+    queue: &Submission<'_>,
     ready: &Ready,
     places: &Places,
     memory: Option<Region<'_>>,

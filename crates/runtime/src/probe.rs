@@ -1,9 +1,9 @@
-//! An emulated device that counts what is asked of it and may leave launches out:
-//! how tests see who waits for whom, and how a benchmark sees the host alone.
+//! An emulated device that counts what is asked of it, may leave launches out and may
+//! hold one up: how tests see who waits for whom, and how a benchmark sees the host alone.
 #![expect(unsafe_code, reason = "passes on what its caller vouches for")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use rowloom_codegen::{Arch, Source};
 
@@ -11,6 +11,7 @@ use crate::accelerator::Accelerator;
 use crate::device::{Device, Place};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::once::lock;
 
 /// Counts of one device's calls since it was made.
 #[derive(Clone)]
@@ -22,6 +23,10 @@ pub struct Probe {
 #[derive(Default)]
 struct Counts {
     idle: AtomicBool,
+    gate: Gate,
+    /// Whether what events mark is never done.
+    late: AtomicBool,
+    released_events: AtomicU64,
     launches: AtomicU64,
     allocations: AtomicU64,
     waits: AtomicU64,
@@ -66,6 +71,32 @@ impl Probe {
         self.counts.idle.store(true, Ordering::Relaxed);
     }
 
+    /// The next kernel, graph, fill or copy within the device stops right before it is
+    /// queued, with whoever asked for it, until [`Probe::let_go`].
+    pub fn hold_next(&self) {
+        self.counts.gate.set(Hold::Next);
+    }
+
+    /// Waits until one is held.
+    pub fn wait_until_held(&self) {
+        self.counts.gate.wait_while(Hold::Next);
+    }
+
+    /// Lets it go on.
+    pub fn let_go(&self) {
+        self.counts.gate.set(Hold::No);
+    }
+
+    /// From now on whoever asks whether an event has happened is told that it has not.
+    pub fn leave_events_open(&self) {
+        self.counts.late.store(true, Ordering::Relaxed);
+    }
+
+    /// Events that were recorded and not given back.
+    pub fn live_events(&self) -> u64 {
+        self.counts.now().events - self.counts.released_events.load(Ordering::Relaxed)
+    }
+
     /// What was asked for while `body` ran.
     pub fn during(&self, body: impl FnOnce()) -> Asked {
         let before = self.counts.now();
@@ -95,6 +126,49 @@ impl Counts {
 
     fn idle(&self) -> bool {
         self.idle.load(Ordering::Relaxed)
+    }
+}
+
+/// Where a piece of work may be held up.
+#[derive(Default)]
+struct Gate {
+    /// Whether `hold` is other than `No`: read on every launch.
+    closed: AtomicBool,
+    hold: Mutex<Hold>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Hold {
+    #[default]
+    No,
+    Next,
+    Held,
+}
+
+impl Gate {
+    fn set(&self, hold: Hold) {
+        self.closed.store(hold != Hold::No, Ordering::SeqCst);
+        *lock(&self.hold) = hold;
+        self.changed.notify_all();
+    }
+
+    fn wait_while(&self, hold: Hold) {
+        let guard = self.changed.wait_while(lock(&self.hold), |now| *now == hold);
+        drop(guard.unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+
+    fn pass(&self) {
+        if !self.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut hold = lock(&self.hold);
+        if *hold == Hold::Next {
+            *hold = Hold::Held;
+            self.changed.notify_all();
+            drop(hold);
+            self.wait_while(Hold::Held);
+        }
     }
 }
 
@@ -156,6 +230,7 @@ impl Accelerator for Probed {
     }
 
     unsafe fn copy(&self, stream: u64, to: u64, from: u64, bytes: u64) -> Result<(), Error> {
+        self.counts.gate.pass();
         if self.counts.idle() {
             return Ok(());
         }
@@ -164,6 +239,7 @@ impl Accelerator for Probed {
     }
 
     unsafe fn fill(&self, stream: u64, address: u64, byte: u8, bytes: u64) -> Result<(), Error> {
+        self.counts.gate.pass();
         if self.counts.idle() {
             return Ok(());
         }
@@ -181,6 +257,7 @@ impl Accelerator for Probed {
 
     unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
         count(&self.counts.launches);
+        self.counts.gate.pass();
         if self.counts.idle() {
             return Ok(());
         }
@@ -199,8 +276,17 @@ impl Accelerator for Probed {
     }
 
     fn record(&self, stream: u64) -> Result<Option<u64>, Error> {
+        // Its number means nothing: work is done when a call returns.
         count(&self.counts.events);
-        self.beneath.record(stream)
+        self.beneath.record(stream).map(|event| event.or(Some(0)))
+    }
+
+    unsafe fn is_done(&self, _event: u64) -> Result<bool, Error> {
+        Ok(!self.counts.late.load(Ordering::Relaxed))
+    }
+
+    unsafe fn release_event(&self, _event: u64) {
+        count(&self.counts.released_events);
     }
 
     fn begin_capture(&self, stream: u64) -> Result<(), Error> {
@@ -211,11 +297,12 @@ impl Accelerator for Probed {
         self.beneath.end_capture(stream)
     }
 
-    fn is_captured(&self, stream: u64) -> bool {
+    fn is_captured(&self, stream: u64) -> Result<bool, Error> {
         self.beneath.is_captured(stream)
     }
 
     unsafe fn launch_graph(&self, stream: u64, graph: u64) -> Result<(), Error> {
+        self.counts.gate.pass();
         if self.counts.idle() {
             return Ok(());
         }

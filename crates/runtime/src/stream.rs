@@ -21,6 +21,12 @@ pub(crate) enum Lane {
     Accelerator(Arc<Queue>),
 }
 
+/// `CU_STREAM_LEGACY`, which is 0 by another name.
+const LEGACY: u64 = 1;
+
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: u64 = 2;
+
 /// A stream of the CPU.
 pub(crate) struct Host {
     pub(crate) tiling: Tiling,
@@ -35,22 +41,29 @@ impl Stream {
         Stream(Lane::Cpu(Arc::new(Host { tiling, unclaimed: Mutex::default() })))
     }
 
-    /// A stream of another framework on `device`: a `CUstream` as a number, 0 being the
-    /// legacy default stream. It is not closed here. Borrowed twice it is one stream, but a
-    /// deferred error that nobody waited for surfaces on clones of the same result.
+    /// A stream of another framework on `device`: a `CUstream` as a number, 0 and 1 being the
+    /// legacy default stream. It is not closed here. Borrowed twice it is one stream.
     ///
     /// # Errors
-    /// [`Error::NoRawStream`] on the CPU.
+    /// [`Error::NoRawStream`] on the CPU; [`Error::PerThreadStream`] for 2, which is another
+    /// stream on each thread.
     ///
     /// # Safety
     /// The stream is of `device` in its primary context, and lives until every clone of
     /// the result, and every tensor, plan, workspace, event and graph made or used on it, is
-    /// dropped: their memory is freed behind its work.
+    /// dropped: their memory is freed behind its work. A graph that the framework itself
+    /// captures on it knows nothing of them: whatever was used here meanwhile, tensors, plans and
+    /// workspaces, must outlive every replay of that graph, and is in no order with it but that of the
+    /// streams it is replayed on.
     #[expect(unsafe_code, reason = "a stream is what its owner says")]
     pub unsafe fn from_raw(device: &Device, stream: u64) -> Result<Stream, Error> {
         match &device.0 {
             Place::Cpu => Err(Error::NoRawStream),
-            Place::Accelerator(engine) => Ok(Stream(Lane::Accelerator(Queue::borrowed(engine, stream)))),
+            Place::Accelerator(_) if stream == PER_THREAD => Err(Error::PerThreadStream),
+            Place::Accelerator(engine) => {
+                let stream = if stream == LEGACY { 0 } else { stream };
+                Ok(Stream(Lane::Accelerator(Queue::borrowed(engine, stream))))
+            }
         }
     }
 
@@ -100,9 +113,9 @@ impl Stream {
     /// What the device reports.
     pub fn record(&self) -> Result<Event, Error> {
         if let Lane::Accelerator(queue) = &self.0 {
-            queue.refuse_capture("marking a point in time")?;
+            let queue = queue.submit_uncaptured("marking a point in time")?;
             if let Some(handle) = queue.engine.accelerator.record(queue.raw)? {
-                return Ok(Event(Mark::Device { queue: queue.clone(), handle }));
+                return Ok(Event(Mark::Device { queue: Arc::clone(&queue), handle }));
             }
         }
         Ok(Event(Mark::Host(Instant::now())))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{DeviceMemory, Region, Use};
+use crate::engine::{DeviceMemory, Region, Submission, Use};
 use crate::error::Error;
 use crate::stream::{Lane, Stream};
 
@@ -45,6 +45,8 @@ impl Workspace {
         if let Lane::Accelerator(queue) = &self.stream.0
             && bytes > self.bytes()
         {
+            // Refused, it keeps what it has.
+            queue.refuse_capture("allocating memory")?;
             // The old memory goes first: both at once need not fit.
             self.memory = None;
             self.memory = Some(DeviceMemory::allocate(queue, bytes)?);
@@ -67,9 +69,8 @@ impl Workspace {
         self.stream.is(stream)
     }
 
-    /// Its memory for work of its stream, if it has `bytes` bytes.
-    pub(crate) fn region(&mut self, bytes: u64) -> Result<Option<Region<'_>>, Error> {
-        let Lane::Accelerator(queue) = &self.stream.0 else { return Ok(None) };
+    /// Its memory for a submission to its stream, if it has `bytes` bytes.
+    pub(crate) fn region(&mut self, queue: &Submission<'_>, bytes: u64) -> Result<Option<Region<'_>>, Error> {
         let Some(memory) = self.memory.as_ref().filter(|memory| memory.bytes() >= bytes) else { return Ok(None) };
         let region = memory.region();
         region.join(queue, Use::Write)?;

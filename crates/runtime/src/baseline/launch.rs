@@ -47,12 +47,14 @@ pub(super) struct Launch<'a> {
 impl Loaded {
     /// Queues a launch whose tensors are on the queue's device.
     pub(super) fn run(&self, queue: &Arc<Queue>, launch: &Launch<'_>) -> Result<(), Error> {
+        let ready = self.ready(queue, launch)?;
+        let queue = queue.submit()?;
         let places = |views: &[AnyView<'_>], how| {
-            views.iter().map(|view| Place::joined(queue, view, how)).collect::<Result<TensorPlaces, Error>>()
+            views.iter().map(|view| Place::joined(&queue, view, how)).collect::<Result<TensorPlaces, Error>>()
         };
         let (inputs, outputs) = (places(launch.inputs, Use::Read)?, places(launch.outputs, Use::Write)?);
         let places = Places { positions: launch.positions, inputs, outputs, ..Places::default() };
-        enqueue(queue, &*self.ready(queue, launch)?, &places, None)
+        enqueue(&queue, &ready, &places, None)
     }
 
     fn ready(&self, queue: &Queue, launch: &Launch<'_>) -> Result<Arc<Ready>, Error> {

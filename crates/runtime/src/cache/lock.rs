@@ -32,6 +32,10 @@ pub(super) enum Outcome {
 
 /// Waits for the lock of this file, `timeout` at most.
 pub(super) fn lock(path: &Path, timeout: Duration) -> Outcome {
+    // A pipe would be opened once somebody reads it.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Outcome::None;
+    }
     let Ok(file) = OpenOptions::new().create(true).truncate(false).write(true).open(path) else {
         return Outcome::None;
     };

@@ -127,7 +127,7 @@ pub(crate) fn run_deferred_flat<'t>(
         Lane::Accelerator(queue) => {
             let call = on_accelerator::Queued { stream, queue, kernel, prepared: &prepared };
             let word = call.defer(&operands, workspace)?;
-            Ok(Pending::queued(stream, prepared, word, operands.inputs))
+            Ok(Pending::queued(stream, kernel, prepared, word, operands.inputs))
         }
     }
 }

@@ -6,7 +6,7 @@ use rowloom_codegen::Verified;
 use rowloom_codegen::ir::Kernel;
 
 use super::{Operands, Prepared, facts, grouped, rows};
-use crate::engine::{DeviceMemory, Queue, Region, Use, Word};
+use crate::engine::{DeviceMemory, Queue, Region, Submission, Use, Word};
 use crate::error::Error;
 use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_word, fetch_error_word};
 use crate::modules::Ready;
@@ -43,7 +43,7 @@ impl Queued<'_> {
         &self,
         operands: &Operands<'_, '_, '_>,
         workspace: Option<&mut Workspace>,
-        then: impl FnOnce(&Arc<Queue>, &Ready, &Places, Option<Region<'_>>) -> Result<T, Error>,
+        then: impl FnOnce(&Submission<'_>, &Ready, &Places, Option<Region<'_>>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Queued { stream, queue, kernel, prepared } = *self;
         let (inputs, outputs, plans) = (operands.inputs, operands.views(), operands.plans);
@@ -55,6 +55,7 @@ impl Queued<'_> {
             None if kernel.sums() => rows::queue(stream, kernel, &prepared.spec, inputs)?.wait()?,
             None | Some(_) => Vec::new(),
         };
+        let queue = &queue.submit()?;
         let mut places = Places { positions: prepared.positions, ..Places::default() };
         match plans {
             Some(plans) => places.plans.extend(plans.iter().map(|plan| plan.place(queue))),
@@ -73,7 +74,7 @@ impl Queued<'_> {
         let owned;
         let memory = match workspace {
             _ if bytes == 0 => None,
-            Some(workspace) => workspace.region(bytes)?,
+            Some(workspace) => workspace.region(queue, bytes)?,
             None => {
                 owned = DeviceMemory::allocate(queue, bytes)?;
                 Some(owned.region())
@@ -103,7 +104,7 @@ fn ready(prepared: &Prepared) -> &Ready {
 /// The places of tensors, each argument with its name and its use, for which it is joined
 /// to the queue.
 fn tensors<'n, 'a, 't: 'a>(
-    queue: &Arc<Queue>,
+    queue: &Submission<'_>,
     arguments: impl Iterator<Item = ((&'n str, &'a [AnyView<'t>]), Option<Use>)>,
 ) -> Result<TensorPlaces, Error> {
     let mut places = TensorPlaces::default();

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rowloom_codegen::ir::Kernel;
+
+use super::grouped;
 use super::prepared::Prepared;
 use crate::engine::{Check, Word};
 use crate::error::Error;
@@ -29,8 +32,8 @@ enum State<'t> {
     Right,
     /// The CPU has found an index out of its bound.
     Wrong { kernel: String, error: Error },
-    /// Whatever the word says.
-    Queued { prepared: Arc<Prepared>, word: Word, indices: Vec<AnyView<'t>> },
+    /// Whatever the word says. Of each input the first tensor: an index has one.
+    Queued { prepared: Arc<Prepared>, word: Word, inputs: Vec<AnyView<'t>> },
 }
 
 impl<'t> Pending<'t, ()> {
@@ -47,12 +50,16 @@ impl<'t> Pending<'t, ()> {
     /// Of work that was queued.
     pub(super) fn queued(
         stream: &Stream,
+        kernel: &Kernel,
         prepared: Arc<Prepared>,
         word: Option<Word>,
         inputs: &[AnyView<'t>],
     ) -> Pending<'t, ()> {
         let state = match word {
-            Some(word) => State::Queued { prepared, word, indices: inputs.to_vec() },
+            Some(word) => {
+                let inputs = grouped::inputs(kernel, inputs).map(|(_, tensors)| tensors[0]).collect();
+                State::Queued { prepared, word, inputs }
+            }
             None => State::Right,
         };
         Pending { stream: stream.clone(), state: Some(state), result: Some(()) }
@@ -77,11 +84,11 @@ impl<T> Pending<'_, T> {
         match self.state.take() {
             None | Some(State::Right) => {}
             Some(State::Wrong { error, .. }) => return Err(error),
-            Some(State::Queued { prepared, word, indices }) => {
+            Some(State::Queued { prepared, word, inputs }) => {
                 if let Lane::Accelerator(queue) = &self.stream.0
                     && let Some(found) = IndexFault::of(word.wait(&queue.engine)?)
                 {
-                    let value = indices[found.term].integer(&self.stream, found.position)?;
+                    let value = inputs[found.term].integer(&self.stream, found.position)?;
                     return Err(fault(prepared.term(found), found.position, value));
                 }
             }

@@ -1,11 +1,11 @@
-//! The current context of a thread. Every call of ours sets its device's, and
-//! leaves the thread as it found it.
+//! What a thread has set for its calls of the driver: the current context, and what it
+//! may do while streams are captured. Calls of ours leave both as they found them.
 #![expect(unsafe_code, reason = "a C library")]
 
 use std::ptr;
 
 use cudarc::driver::result::{DriverError, ctx};
-use cudarc::driver::sys::CUcontext;
+use cudarc::driver::sys::{self, CUcontext, CUstreamCaptureMode};
 
 /// Until it is dropped, a context is the thread's current one.
 pub(super) struct Entered {
@@ -33,5 +33,27 @@ impl Drop for Entered {
             // null makes none current. Nothing can be done about a failure.
             let _ = unsafe { ctx::set_current(before) };
         }
+    }
+}
+
+/// Until it is dropped, no call of the thread counts as part of another stream's capture.
+pub(super) struct Relaxed {
+    /// The mode of the thread before.
+    before: CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    pub(super) fn new() -> Result<Relaxed, DriverError> {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the pointer is to a mode, which the driver swaps with the thread's.
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result()?;
+        Ok(Relaxed { before: mode })
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: as above. Nothing can be done about a failure.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
     }
 }

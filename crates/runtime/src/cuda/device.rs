@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 use rowloom_codegen::{Arch, Source};
 use smallvec::SmallVec;
 
-use super::context::Entered;
+use super::context::{Entered, Relaxed};
 use super::driver::{self, failed};
 use crate::accelerator::Accelerator;
 use crate::cache::CodeCache;
@@ -57,6 +57,7 @@ impl Cuda {
         // SAFETY: the device is one that the driver has given; the context is kept as long as the process.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(fail("cuDevicePrimaryCtxRetain"))?;
         let _entered = Entered::new(context).map_err(fail("cuCtxSetCurrent"))?;
+        let _relaxed = Relaxed::new().map_err(fail("cuThreadExchangeStreamCaptureMode"))?;
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
         let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         Ok(Cuda { ordinal, context, product, arch: Arch((major * 10 + minor) as u32), pool })
@@ -68,6 +69,15 @@ impl Cuda {
         let done = body();
         drop(entered);
         done.map_err(|error| self.failed(call, error))
+    }
+
+    /// The same for what a framework's capture of another stream would not survive: the driver
+    /// takes a call that may wait, from any thread, for a part of a capture in its global mode.
+    fn apart<T>(&self, call: &'static str, body: impl FnOnce() -> Result<T, DriverError>) -> Result<T, Error> {
+        self.with(call, || {
+            let _relaxed = Relaxed::new()?;
+            body()
+        })
     }
 
     fn failed(&self, call: &'static str, error: DriverError) -> Error {
@@ -132,23 +142,25 @@ impl Accelerator for Cuda {
 
     fn open_stream(&self) -> Result<u64, Error> {
         let kind = result::stream::StreamKind::NonBlocking;
-        self.with("cuStreamCreate", || Ok(result::stream::create(kind)? as u64))
+        self.apart("cuStreamCreate", || Ok(result::stream::create(kind)? as u64))
     }
 
     unsafe fn close_stream(&self, stream: u64) {
         // SAFETY: the caller owns the stream and gives it up. A failure leaves it to the process's end.
-        let _ = self.with("cuStreamDestroy", || unsafe { result::stream::destroy(stream as CUstream) });
+        let _ = self.apart("cuStreamDestroy", || unsafe { result::stream::destroy(stream as CUstream) });
     }
 
     fn allocate(&self, stream: u64, bytes: u64) -> Result<u64, Error> {
         let out_of_memory = DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
+        let relaxed = Relaxed::new().map_err(|error| self.failed("cuThreadExchangeStreamCaptureMode", error))?;
         let mut found = self.allocate_raw(stream, bytes);
         if found.as_ref().err() == Some(&out_of_memory) {
             // What was freed in other sizes may be enough.
             self.trim(stream).map_err(|error| self.failed("cuMemPoolTrimTo", error))?;
             found = self.allocate_raw(stream, bytes);
         }
+        drop(relaxed);
         drop(entered);
         found.map_err(|error| match error == out_of_memory {
             true => Error::OutOfMemory { device: self.name(), bytes },
@@ -158,7 +170,7 @@ impl Accelerator for Cuda {
 
     unsafe fn free(&self, stream: u64, address: u64) {
         // SAFETY: the caller owns the memory and gives it up. A failure leaves it to the process's end.
-        let _ = self.with("cuMemFreeAsync", || unsafe {
+        let _ = self.apart("cuMemFreeAsync", || unsafe {
             match self.pool {
                 Some(_) => result::free_async(address, stream as CUstream),
                 None => result::free_sync(address),
@@ -169,7 +181,7 @@ impl Accelerator for Cuda {
     unsafe fn upload(&self, stream: u64, address: u64, bytes: &[u8]) -> Result<(), Error> {
         // SAFETY: the caller vouches for the address and the stream. Pinned bytes would be read
         // after the call returns, so this waits.
-        self.with("cuMemcpyHtoDAsync", || unsafe {
+        self.apart("cuMemcpyHtoDAsync", || unsafe {
             result::memcpy_htod_async(address, bytes, stream as CUstream)?;
             result::stream::synchronize(stream as CUstream)
         })
@@ -177,7 +189,7 @@ impl Accelerator for Cuda {
 
     unsafe fn download(&self, stream: u64, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
         // SAFETY: the caller vouches for the address and the stream; `bytes` is borrowed until the copy is done.
-        self.with("cuMemcpyDtoHAsync", || unsafe {
+        self.apart("cuMemcpyDtoHAsync", || unsafe {
             result::memcpy_dtoh_async(bytes, address, stream as CUstream)?;
             result::stream::synchronize(stream as CUstream)
         })
@@ -186,7 +198,7 @@ impl Accelerator for Cuda {
     fn allocate_words(&self, count: u64) -> Result<u64, Error> {
         // Page-locked, or the driver would wait for the copy.
         // SAFETY: the context is current; the words are written before they are read.
-        self.with("cuMemHostAlloc", || Ok(unsafe { result::malloc_host(count as usize * 8, 0)? } as u64))
+        self.apart("cuMemHostAlloc", || Ok(unsafe { result::malloc_host(count as usize * 8, 0)? } as u64))
     }
 
     unsafe fn download_later(&self, stream: u64, address: u64, word: u64) -> Result<(), Error> {
@@ -214,6 +226,7 @@ impl Accelerator for Cuda {
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error> {
         let image = CodeCache::of_process().image(source, self.arch)?;
         let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
+        let relaxed = Relaxed::new().map_err(|error| self.failed("cuThreadExchangeStreamCaptureMode", error))?;
         // SAFETY: the image is a whole cubin or a PTX text that ends in NUL; the context is current.
         let module = unsafe { result::module::load_data(image.bytes.as_ptr().cast()) }.map_err(|error| {
             let (major, minor) = image.nvrtc;
@@ -232,6 +245,7 @@ impl Accelerator for Cuda {
             Ok(function.map_err(|error| self.failed("cuModuleGetFunction", error))? as u64)
         };
         let functions = source.entries().map(function).collect();
+        drop(relaxed);
         drop(entered);
         functions
     }
@@ -250,7 +264,7 @@ impl Accelerator for Cuda {
 
     fn synchronize(&self, stream: u64) -> Result<(), Error> {
         // SAFETY: streams reach this interface from their owner alone.
-        self.with("cuStreamSynchronize", || unsafe { result::stream::synchronize(stream as CUstream) })
+        self.apart("cuStreamSynchronize", || unsafe { result::stream::synchronize(stream as CUstream) })
     }
 
     fn wait(&self, stream: u64, other: u64) -> Result<(), Error> {
@@ -271,14 +285,17 @@ impl Accelerator for Cuda {
         // SAFETY: streams reach this interface from their owner alone.
         self.with("cuEventRecord", || unsafe {
             let event = result::event::create(CUevent_flags::CU_EVENT_DEFAULT)?;
-            result::event::record(event, stream as CUstream)?;
+            if let Err(error) = result::event::record(event, stream as CUstream) {
+                result::event::destroy(event)?;
+                return Err(error);
+            }
             Ok(Some(event as u64))
         })
     }
 
     unsafe fn elapsed_us(&self, start: u64, end: u64) -> Result<f64, Error> {
         // SAFETY: the caller vouches for the events, which were made with timing.
-        self.with("cuEventElapsedTime", || unsafe {
+        self.apart("cuEventElapsedTime", || unsafe {
             result::event::synchronize(start as *mut _)?;
             result::event::synchronize(end as *mut _)?;
             Ok(f64::from(result::event::elapsed(start as *mut _, end as *mut _)?) * 1e3)
@@ -287,7 +304,7 @@ impl Accelerator for Cuda {
 
     unsafe fn is_done(&self, event: u64) -> Result<bool, Error> {
         // SAFETY: the caller vouches for the event.
-        self.with("cuEventQuery", || match unsafe { result::event::query(event as *mut _) } {
+        self.apart("cuEventQuery", || match unsafe { result::event::query(event as *mut _) } {
             Err(DriverError(CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
             other => other.map(|()| true),
         })
@@ -295,12 +312,12 @@ impl Accelerator for Cuda {
 
     unsafe fn finish(&self, event: u64) -> Result<(), Error> {
         // SAFETY: the caller vouches for the event.
-        self.with("cuEventSynchronize", || unsafe { result::event::synchronize(event as *mut _) })
+        self.apart("cuEventSynchronize", || unsafe { result::event::synchronize(event as *mut _) })
     }
 
     unsafe fn release_event(&self, event: u64) {
         // SAFETY: the caller owns the event and gives it up. A failure leaves it to the process's end.
-        let _ = self.with("cuEventDestroy", || unsafe { result::event::destroy(event as *mut _) });
+        let _ = self.apart("cuEventDestroy", || unsafe { result::event::destroy(event as *mut _) });
     }
 
     fn begin_capture(&self, stream: u64) -> Result<(), Error> {
@@ -314,7 +331,7 @@ impl Accelerator for Cuda {
     fn end_capture(&self, stream: u64) -> Result<u64, Error> {
         // SAFETY: streams reach this interface from their owner alone; the graph is ours, and what
         // was made of it does not need it.
-        self.with("cuStreamEndCapture", || unsafe {
+        self.apart("cuStreamEndCapture", || unsafe {
             let graph = result::stream::end_capture(stream as CUstream)?;
             let ready = result::graph::instantiate(graph, CUgraphInstantiate_flags(0));
             let destroyed = result::graph::destroy(graph);
@@ -322,12 +339,15 @@ impl Accelerator for Cuda {
         })
     }
 
-    fn is_captured(&self, stream: u64) -> bool {
-        let status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: streams reach this interface from their owner alone.
-        let found = self.with("cuStreamIsCapturing", || unsafe { result::stream::is_capturing(stream as CUstream) });
-        // The legacy stream answers with an error while another one is captured: then nothing may be done to it.
-        found.map_or(true, |found| found != status)
+    fn is_captured(&self, stream: u64) -> Result<bool, Error> {
+        self.with("cuStreamIsCapturing", || {
+            // SAFETY: streams reach this interface from their owner alone.
+            match unsafe { result::stream::is_capturing(stream as CUstream) } {
+                // The legacy stream's answer while another one is captured: then nothing may be done to it.
+                Err(DriverError(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)) => Ok(true),
+                other => other.map(|status| status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
+            }
+        })
     }
 
     unsafe fn launch_graph(&self, stream: u64, graph: u64) -> Result<(), Error> {
@@ -337,6 +357,6 @@ impl Accelerator for Cuda {
 
     unsafe fn release_graph(&self, graph: u64) {
         // SAFETY: the caller owns the graph and gives it up. A failure leaves it to the process's end.
-        let _ = self.with("cuGraphExecDestroy", || unsafe { result::graph::exec_destroy(graph as *mut _) });
+        let _ = self.apart("cuGraphExecDestroy", || unsafe { result::graph::exec_destroy(graph as *mut _) });
     }
 }

@@ -25,11 +25,14 @@ pub(crate) fn open(seed: u64) -> Result<Box<dyn Accelerator>, Error> {
         emulator: Emulator::new(seed)?,
         heap: Heap::default(),
         functions: Mutex::default(),
-        streams: AtomicU64::new(0),
+        streams: AtomicU64::new(FIRST_STREAM),
         graphs: Graphs::default(),
         running: Mutex::default(),
     }))
 }
+
+/// CUDA gives smaller numbers a meaning.
+const FIRST_STREAM: u64 = 16;
 
 /// Host memory and compiled bodies. Work is done when a call returns.
 struct Emulated {
@@ -38,7 +41,7 @@ struct Emulated {
     heap: Heap,
     /// A function's number is its place here.
     functions: Mutex<Vec<Function>>,
-    /// Streams opened so far.
+    /// Number of the next stream.
     streams: AtomicU64,
     graphs: Graphs,
     /// Held while memory is touched: a graph may run while another thread copies.
@@ -178,8 +181,8 @@ impl Accelerator for Emulated {
         Ok(self.graphs.end(stream))
     }
 
-    fn is_captured(&self, stream: u64) -> bool {
-        self.graphs.is_captured(stream)
+    fn is_captured(&self, stream: u64) -> Result<bool, Error> {
+        Ok(self.graphs.is_captured(stream))
     }
 
     unsafe fn launch_graph(&self, _stream: u64, graph: u64) -> Result<(), Error> {

@@ -1,18 +1,32 @@
 //! Work that is recorded once and run again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use super::memory::{DeviceMemory, Use};
 use super::{Engine, Queue};
 use crate::error::Error;
+use crate::once::lock;
 
-/// What the capture of a stream has used so far.
-#[derive(Default)]
+/// Who captures a stream, and what that has used so far.
 pub(super) struct Recording {
+    thread: ThreadId,
     used: Vec<(Arc<DeviceMemory>, Use)>,
 }
 
 impl Recording {
+    pub(super) fn of_this_thread() -> Recording {
+        Recording { thread: std::thread::current().id(), used: Vec::new() }
+    }
+
+    pub(super) fn is_of_this_thread(&self) -> bool {
+        self.thread == std::thread::current().id()
+    }
+
+    pub(super) fn into_used(self) -> Vec<(Arc<DeviceMemory>, Use)> {
+        self.used
+    }
+
     pub(super) fn note(&mut self, memory: &Arc<DeviceMemory>, how: Use) {
         match self.used.iter_mut().find(|(known, _)| Arc::ptr_eq(known, memory)) {
             Some((_, known)) if how == Use::Write => *known = how,
@@ -26,6 +40,8 @@ impl Recording {
 pub(crate) struct RawGraph {
     pub(crate) engine: Arc<Engine>,
     graph: u64,
+    /// Held over a launch: a driver's graph is launched by one thread at a time.
+    launching: Mutex<()>,
     used: Vec<(Arc<DeviceMemory>, Use)>,
 }
 
@@ -42,11 +58,13 @@ impl RawGraph {
 
     /// Queues its work.
     pub(crate) fn replay(&self, queue: &Arc<Queue>) -> Result<(), Error> {
-        queue.refuse_capture("replaying a graph")?;
+        let queue = queue.submit_uncaptured("replaying a graph")?;
+        let _launching = lock(&self.launching);
         for (memory, how) in &self.used {
-            memory.join(queue, *how)?;
+            memory.join(&queue, *how)?;
         }
-        // SAFETY: the graph is ours, its memory is alive, and the stream comes after what uses it.
+        // SAFETY: the graph is ours, no other thread launches it now, its memory is alive, and the
+        // stream comes after what uses it.
         unsafe { self.engine.accelerator.launch_graph(queue.raw, self.graph) }
     }
 }
@@ -74,9 +92,9 @@ impl Capture<'_> {
         self.open = false;
         let engine = self.queue.engine.clone();
         let graph = engine.accelerator.end_capture(self.queue.raw);
-        let used = self.queue.take_recording().used;
+        let used = self.queue.take_recording();
         engine.release_parked();
-        Ok(RawGraph { graph: graph?, engine, used })
+        Ok(RawGraph { graph: graph?, engine, launching: Mutex::default(), used })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{Engine, Queue};
+use smallvec::SmallVec;
+
+use super::{Engine, Queue, Submission};
 use crate::error::Error;
 use crate::once::lock;
 
@@ -18,6 +20,10 @@ pub(crate) enum Use {
 /// Streams that only read it do not wait for one another: a read waits for the
 /// last write, a write and the end for everything. On one stream alone nothing
 /// is ever recorded or waited for.
+///
+/// A user is forgotten when a write has waited for it, but never while one of its
+/// submissions is under way: of two threads that use parts of one allocation, either may
+/// queue its work after the other has joined.
 pub(crate) struct DeviceMemory {
     queue: Arc<Queue>,
     address: u64,
@@ -26,30 +32,88 @@ pub(crate) struct DeviceMemory {
 }
 
 /// Who must be waited for.
+#[derive(Default)]
 struct Uses {
-    /// The last that wrote; at first the stream it was allocated on.
-    writer: Arc<Queue>,
-    /// Others that have come after that write, and read.
-    readers: Vec<Arc<Queue>>,
+    /// The last that wrote, and those before whose submissions it could not wait for; at first the
+    /// stream it was allocated on.
+    writers: SmallVec<[Arc<Queue>; 1]>,
+    /// Others that have read since.
+    readers: Vec<Reader>,
+}
+
+struct Reader {
+    queue: Arc<Queue>,
+    /// Whether it comes after all that the writers have queued.
+    ordered: bool,
 }
 
 impl Uses {
     fn streams(&self) -> impl Iterator<Item = &Arc<Queue>> {
-        self.readers.iter().chain([&self.writer])
+        self.readers.iter().map(|reader| &reader.queue).chain(&self.writers)
     }
+
+    /// Whether no other stream has written.
+    fn is_written_by(&self, queue: &Queue) -> bool {
+        self.writers.iter().all(|writer| writer.is(queue))
+    }
+
+    fn reader(&mut self, queue: &Arc<Queue>) -> &mut Reader {
+        let at = self.readers.iter().position(|reader| reader.queue.is(queue)).unwrap_or_else(|| {
+            self.readers.push(Reader { queue: queue.clone(), ordered: false });
+            self.readers.len() - 1
+        });
+        &mut self.readers[at]
+    }
+
+    fn read(&mut self, queue: &Submission<'_>) -> Result<(), Error> {
+        if self.is_written_by(queue) || self.reader(queue).ordered {
+            return Ok(());
+        }
+        let mut ordered = true;
+        for writer in self.writers.iter().filter(|writer| !writer.is(queue)) {
+            ordered &= waited_for_all(queue, writer)?;
+        }
+        self.reader(queue).ordered = ordered;
+        Ok(())
+    }
+
+    fn write(&mut self, queue: &Submission<'_>) -> Result<(), Error> {
+        if self.readers.is_empty() && self.is_written_by(queue) {
+            return Ok(());
+        }
+        let mut left = Uses::default();
+        left.writers.push(Arc::clone(queue));
+        for writer in self.writers.iter().filter(|writer| !writer.is(queue)) {
+            if !waited_for_all(queue, writer)? {
+                left.writers.push(writer.clone());
+            }
+        }
+        for Reader { queue: reader, .. } in self.readers.iter().filter(|reader| !reader.queue.is(queue)) {
+            if !waited_for_all(queue, reader)? {
+                left.readers.push(Reader { queue: reader.clone(), ordered: false });
+            }
+        }
+        *self = left;
+        Ok(())
+    }
+}
+
+/// Waits for another stream. Whether that is for all that it has submitted.
+fn waited_for_all(queue: &Submission<'_>, other: &Arc<Queue>) -> Result<bool, Error> {
+    let settled = other.is_settled();
+    queue.wait_for(other)?;
+    Ok(settled)
 }
 
 impl DeviceMemory {
     /// Content unspecified. 0 bytes are served like 1.
     pub(crate) fn allocate(queue: &Arc<Queue>, bytes: u64) -> Result<Arc<DeviceMemory>, Error> {
-        queue.refuse_capture("allocating memory")?;
+        let _submission = queue.submit_uncaptured("allocating memory")?;
         queue.engine.release_parked();
         let address = queue.engine.accelerator.allocate(queue.raw, bytes.max(1))?;
-        Ok(Arc::new(DeviceMemory::new(queue.clone(), address, bytes, queue.clone(), Vec::new())))
-    }
-
-    fn new(queue: Arc<Queue>, address: u64, bytes: u64, writer: Arc<Queue>, readers: Vec<Arc<Queue>>) -> DeviceMemory {
-        DeviceMemory { queue, address, bytes, uses: Mutex::new(Uses { writer, readers }) }
+        let mut uses = Uses::default();
+        uses.writers.push(queue.clone());
+        Ok(Arc::new(DeviceMemory { queue: queue.clone(), address, bytes, uses: Mutex::new(uses) }))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -65,26 +129,12 @@ impl DeviceMemory {
         Region { engine: self.engine(), address: self.address, bytes: self.bytes, owner: Some(self) }
     }
 
-    /// Puts later work of `queue` in order with what other streams have queued on it until now.
-    pub(super) fn join(self: &Arc<Self>, queue: &Arc<Queue>, how: Use) -> Result<(), Error> {
+    /// Puts a submission in order with what other streams have queued on it until now.
+    pub(super) fn join(self: &Arc<Self>, queue: &Submission<'_>, how: Use) -> Result<(), Error> {
         let mut uses = lock(&self.uses);
-        let own = uses.writer.is(queue);
         match how {
-            Use::Read => {
-                if !own && !uses.readers.iter().any(|reader| reader.is(queue)) {
-                    queue.wait_for(&uses.writer)?;
-                    uses.readers.push(queue.clone());
-                }
-            }
-            Use::Write => {
-                for other in uses.streams().filter(|other| !other.is(queue)) {
-                    queue.wait_for(other)?;
-                }
-                if !own {
-                    uses.writer = queue.clone();
-                }
-                uses.readers.clear();
-            }
+            Use::Read => uses.read(queue)?,
+            Use::Write => uses.write(queue)?,
         }
         drop(uses);
         queue.note(self, how);
@@ -92,35 +142,40 @@ impl DeviceMemory {
     }
 
     /// A read of content that is complete and never changes: no waiting.
-    fn share(self: &Arc<Self>, queue: &Arc<Queue>) {
+    fn share(self: &Arc<Self>, queue: &Submission<'_>) {
         let mut uses = lock(&self.uses);
-        if !uses.streams().any(|user| user.is(queue)) {
-            uses.readers.push(queue.clone());
+        if !uses.is_written_by(queue) {
+            uses.reader(queue);
         }
         drop(uses);
         queue.note(self, Use::Read);
+    }
+
+    /// Frees it behind every use. Nobody can submit another.
+    fn free(&self, uses: &Uses) -> Result<(), Error> {
+        let queue = self.queue.submit_uncaptured("freeing memory")?;
+        for user in uses.streams().filter(|user| !user.is(&queue)) {
+            queue.wait_for(user)?;
+        }
+        // SAFETY: nothing else holds the memory, and its stream now comes after every other use.
+        unsafe { queue.engine.accelerator.free(queue.raw, self.address) };
+        Ok(())
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let uses = self.uses.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if uses.streams().chain([&self.queue]).any(|queue| queue.is_captured()) {
-            let (writer, readers) = (uses.writer.clone(), std::mem::take(&mut uses.readers));
-            let parked = DeviceMemory::new(self.queue.clone(), self.address, self.bytes, writer, readers);
-            lock(&self.queue.engine.parked).push(parked);
-            return;
-        }
-        let mut safe = true;
-        for user in uses.streams().filter(|user| !user.is(&self.queue)) {
-            safe &= self.queue.wait_for(user).is_ok();
-        }
-        if !safe {
+        let uses = std::mem::take(self.uses.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
+        match self.free(&uses) {
+            Ok(()) => {}
+            Err(Error::Captured { .. }) => {
+                let (queue, address, bytes) = (self.queue.clone(), self.address, self.bytes);
+                let parked = DeviceMemory { queue, address, bytes, uses: Mutex::new(uses) };
+                lock(&self.queue.engine.parked).push(parked);
+            }
             // A context that can no longer order its streams has failed for good: keep the memory.
-            return;
+            Err(_) => {}
         }
-        // SAFETY: nothing else holds the memory, and its stream now comes after every other use.
-        unsafe { self.queue.engine.accelerator.free(self.queue.raw, self.address) }
     }
 }
 
@@ -165,12 +220,12 @@ impl<'a> Region<'a> {
     }
 
     /// See [`DeviceMemory::join`].
-    pub(crate) fn join(&self, queue: &Arc<Queue>, how: Use) -> Result<(), Error> {
+    pub(crate) fn join(&self, queue: &Submission<'_>, how: Use) -> Result<(), Error> {
         self.owner.map_or(Ok(()), |owner| owner.join(queue, how))
     }
 
     /// See [`DeviceMemory::share`].
-    pub(crate) fn share(&self, queue: &Arc<Queue>) {
+    pub(crate) fn share(&self, queue: &Submission<'_>) {
         if let Some(owner) = self.owner {
             owner.share(queue);
         }
@@ -179,8 +234,8 @@ impl<'a> Region<'a> {
     /// Copies into it. On return `bytes` may change.
     pub(crate) fn upload(&self, queue: &Arc<Queue>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.bound(offset, bytes.len() as u64);
-        queue.refuse_capture("copying to the device")?;
-        self.join(queue, Use::Write)?;
+        let queue = queue.submit_uncaptured("copying to the device")?;
+        self.join(&queue, Use::Write)?;
         // SAFETY: the memory is alive as long as the region and `bound` has checked the range.
         unsafe { queue.engine.accelerator.upload(queue.raw, self.address + offset, bytes) }
     }
@@ -188,8 +243,8 @@ impl<'a> Region<'a> {
     /// Copies out of it, and waits.
     pub(crate) fn download(&self, queue: &Arc<Queue>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         self.bound(offset, bytes.len() as u64);
-        queue.refuse_capture("copying from the device")?;
-        self.join(queue, Use::Read)?;
+        let queue = queue.submit_uncaptured("copying from the device")?;
+        self.join(&queue, Use::Read)?;
         // SAFETY: the memory is alive as long as the region and `bound` has checked the range.
         unsafe { queue.engine.accelerator.download(queue.raw, self.address + offset, bytes) }
     }
@@ -200,7 +255,8 @@ impl<'a> Region<'a> {
             // Drivers differ on filling nothing.
             return Ok(());
         }
-        self.join(queue, Use::Write)?;
+        let queue = queue.submit()?;
+        self.join(&queue, Use::Write)?;
         // SAFETY: the memory is alive as long as the region and `bound` has checked the range.
         unsafe { queue.engine.accelerator.fill(queue.raw, self.address + offset, byte, bytes) }
     }
@@ -215,8 +271,9 @@ impl<'a> Region<'a> {
     ) -> Result<(), Error> {
         self.bound(to, bytes);
         source.bound(from, bytes);
-        source.join(queue, Use::Read)?;
-        self.join(queue, Use::Write)?;
+        let queue = queue.submit()?;
+        source.join(&queue, Use::Read)?;
+        self.join(&queue, Use::Write)?;
         // SAFETY: both are alive, `bound` has checked the ranges, and a view to be written shares
         // no element with another.
         unsafe { queue.engine.accelerator.copy(queue.raw, self.address + to, source.address + from, bytes) }

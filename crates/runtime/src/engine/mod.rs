@@ -1,8 +1,9 @@
 //! Owned streams, memory and graphs of an [`Accelerator`]: the numbers of its
 //! interface with their lifetimes, and who waits for whom.
 //!
-//! [`Queue`] is a stream, [`DeviceMemory`] an allocation, [`Region`] a stretch
-//! of memory that a view looks into, ours or a framework's.
+//! [`Queue`] is a stream, [`Submission`] what a thread is queueing on it,
+//! [`DeviceMemory`] an allocation, [`Region`] a stretch of memory that a view
+//! looks into, ours or a framework's.
 #![expect(unsafe_code, reason = "the accelerator's methods trust the numbers they are given")]
 
 mod graph;
@@ -10,11 +11,12 @@ mod memory;
 mod queue;
 mod words;
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
 
 pub(crate) use graph::RawGraph;
 pub(crate) use memory::{DeviceMemory, Region, Use};
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Queue, Submission};
 pub(crate) use words::{Check, Word};
 
 use crate::accelerator::Accelerator;
@@ -26,6 +28,8 @@ use crate::once::lock;
 pub(crate) struct Engine {
     pub(crate) accelerator: Box<dyn Accelerator>,
     pub(crate) modules: Modules,
+    /// Streams in use, by their number: each is one [`Queue`], however often it is borrowed.
+    queues: Mutex<HashMap<u64, Weak<Queue>>>,
     /// Words of host memory that copies may write to behind a kernel, not in use.
     free_words: Mutex<Vec<u64>>,
     /// Memory that was dropped while a stream that used it was captured: a capture
@@ -35,8 +39,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(accelerator: Box<dyn Accelerator>) -> Engine {
-        let modules = Modules::default();
-        Engine { accelerator, modules, free_words: Mutex::default(), parked: Mutex::default() }
+        Engine {
+            accelerator,
+            modules: Modules::default(),
+            queues: Mutex::default(),
+            free_words: Mutex::default(),
+            parked: Mutex::default(),
+        }
     }
 
     pub(crate) fn elapsed_us(&self, start: u64, end: u64) -> Result<f64, Error> {

@@ -2,10 +2,10 @@
 //! that nobody waits for any more.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
-use super::{Engine, Queue, Region};
+use super::{Engine, Queue, Region, Submission};
 use crate::error::Error;
 use crate::once::lock;
 
@@ -23,7 +23,7 @@ pub(crate) struct Word {
 impl Word {
     /// Queues the copy of the word at `offset` of a region. The region's memory
     /// may be dropped at once: it is freed behind the copy.
-    pub(crate) fn fetch(queue: &Arc<Queue>, region: &Region<'_>, offset: u64) -> Result<Word, Error> {
+    pub(crate) fn fetch(queue: &Submission<'_>, region: &Region<'_>, offset: u64) -> Result<Word, Error> {
         let engine = &queue.engine;
         let address = engine.take_word()?;
         // SAFETY: the region has a word there, as the source states; the host's word is ours until
@@ -47,7 +47,11 @@ impl Word {
     pub(crate) fn wait(self, engine: &Engine) -> Result<u64, Error> {
         if let Some(event) = self.event {
             // SAFETY: the event is held by this word.
-            unsafe { engine.accelerator.finish(event)? };
+            let finished = unsafe { engine.accelerator.finish(event) };
+            if let Err(error) = finished {
+                self.abandon(engine);
+                return Err(error);
+            }
         }
         let value = self.read();
         self.release(engine);
@@ -66,6 +70,13 @@ impl Word {
             engine.release_event(event);
         }
         lock(&engine.free_words).push(self.address);
+    }
+
+    /// Gives back all but the word itself, which a copy may still write to.
+    fn abandon(self, engine: &Engine) {
+        if let Some(event) = self.event {
+            engine.release_event(event);
+        }
     }
 }
 
@@ -106,7 +117,7 @@ impl Queue {
     /// The first error among the checks that were left and are done, without waiting.
     pub(crate) fn unclaimed_error(&self) -> Result<(), Error> {
         // The driver lets nobody ask for events while a stream is captured.
-        if !self.unclaimed.any.load(Ordering::Acquire) || self.is_captured() {
+        if !self.unclaimed.any.load(Ordering::Acquire) || self.is_captured()? {
             return Ok(());
         }
         let mut checks = lock(&self.unclaimed.checks);
@@ -120,5 +131,16 @@ impl Queue {
         }
         self.unclaimed.any.store(false, Ordering::Release);
         Ok(())
+    }
+
+    /// Gives back what the checks hold that nobody can ask for any more.
+    pub(super) fn drop_unclaimed(&mut self) {
+        let checks = std::mem::take(&mut *lock(&self.unclaimed.checks));
+        for Check { word, .. } in checks {
+            match word.value(&self.engine) {
+                Ok(Some(_)) => word.release(&self.engine),
+                Ok(None) | Err(_) => word.abandon(&self.engine),
+            }
+        }
     }
 }

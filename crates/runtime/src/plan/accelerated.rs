@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{Arrays, RowPlan, RowShape, fault, place};
 use crate::element::ElementType;
-use crate::engine::{DeviceMemory, Queue, Use};
+use crate::engine::{DeviceMemory, Queue, Submission, Use};
 use crate::error::Error;
 use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_words};
 use crate::modules::Ready;
@@ -34,19 +34,21 @@ pub(super) fn build(
     positions: u64,
 ) -> Result<Queued, Error> {
     let ready = queue.engine.plan(&generated(shape, indices))?;
-    let inputs = indices.iter().map(|index| Place::joined(queue, index, Use::Read));
+    let queue = queue.submit()?;
+    let inputs = indices.iter().map(|index| Place::joined(&queue, index, Use::Read));
     let inputs = inputs.collect::<Result<_, Error>>()?;
-    Queued::start(stream, queue, ready, (shape.rows, shape.block), positions, inputs, None)
+    Queued::start(stream, &queue, ready, (shape.rows, shape.block), positions, inputs, None)
 }
 
 /// Queues the work of a plan that repeats another one.
 pub(super) fn repeat(stream: &Stream, queue: &Arc<Queue>, plan: &RowPlan, batch: u64) -> Result<Queued, Error> {
     let shape = PlanRepeat { rows: plan.rows, block: plan.block };
     let ready = queue.engine.plan_repeat(&shape)?;
-    let one = plan.place(queue);
+    let queue = queue.submit()?;
+    let one = plan.place(&queue);
     Queued::start(
         stream,
-        queue,
+        &queue,
         ready,
         (plan.rows, plan.block),
         plan.positions * batch,
@@ -59,7 +61,7 @@ impl Queued {
     /// `shape` is rows and positions a block; `one` the plan that is repeated.
     fn start(
         stream: &Stream,
-        queue: &Arc<Queue>,
+        queue: &Submission<'_>,
         ready: Arc<Ready>,
         (rows, block): (u64, u32),
         positions: u64,
@@ -81,7 +83,7 @@ impl Queued {
         let places = Places { positions, inputs, plans, ..Places::default() };
         let scratch = DeviceMemory::allocate(queue, places.scratch_bytes(&ready.source))?;
         enqueue(queue, &ready, &places, Some(scratch.region()))?;
-        Ok(Queued { queue: queue.clone(), ready, places, scratch, arrays, rows, block })
+        Ok(Queued { queue: Arc::clone(queue), ready, places, scratch, arrays, rows, block })
     }
 
     /// The plan, once its work is done.

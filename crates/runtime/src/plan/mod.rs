@@ -7,7 +7,6 @@ mod pending;
 mod shape;
 
 use std::fmt;
-use std::sync::Arc;
 
 use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
@@ -20,7 +19,7 @@ use shape::check_blocks;
 pub use shape::{RowShape, Term};
 
 use crate::device::Device;
-use crate::engine::Queue;
+use crate::engine::Submission;
 use crate::error::Error;
 use crate::launch::PlanPlace;
 use crate::stream::{Lane, Stream};
@@ -184,8 +183,8 @@ impl RowPlan {
         &self.arrays[place(array)]
     }
 
-    /// Where it lies, for work of a queue of its device. It is complete: nothing waits.
-    pub(crate) fn place(&self, queue: &Arc<Queue>) -> PlanPlace {
+    /// Where it lies, for a submission on its device. It is complete: nothing waits.
+    pub(crate) fn place(&self, queue: &Submission<'_>) -> PlanPlace {
         let arrays = self.arrays.each_ref().map(|array| {
             let view = array.view();
             view.share(queue);

@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use rowloom_codegen::IntType;
 
 use super::{Layout, View};
 use crate::device::Device;
 use crate::element::{Element, ElementType};
-use crate::engine::{self, Queue, Region, Use};
+use crate::engine::{self, Region, Submission, Use};
 use crate::error::Error;
 use crate::stream::{Lane, Stream};
 
@@ -175,8 +174,8 @@ impl<'a> AnyView<'a> {
         }
     }
 
-    /// Lets later work of `queue` use it, in order with what other streams have queued.
-    pub(crate) fn join(&self, queue: &Arc<Queue>, how: Use) -> Result<(), Error> {
+    /// Lets a submission use it, in order with what other streams have queued.
+    pub(crate) fn join(&self, queue: &Submission<'_>, how: Use) -> Result<(), Error> {
         match self.bytes {
             Bytes::Host(_) => Ok(()),
             Bytes::Device(region) => region.join(queue, how),
@@ -184,7 +183,7 @@ impl<'a> AnyView<'a> {
     }
 
     /// The same for content that is complete and never changes: no waiting.
-    pub(crate) fn share(&self, queue: &Arc<Queue>) {
+    pub(crate) fn share(&self, queue: &Submission<'_>) {
         match self.bytes {
             Bytes::Host(_) => {}
             Bytes::Device(memory) => memory.share(queue),

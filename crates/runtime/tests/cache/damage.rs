@@ -112,6 +112,22 @@ fn foreign_files_are_replaced() {
 }
 
 #[test]
+fn a_pipe_in_place_of_a_lock_holds_up_nobody() {
+    let Filled { folder, expected, .. } = filled();
+    let entry = entry(folder.path());
+    let lock = folder.path().join("locks").join(entry.file_name().unwrap()).with_extension("lock");
+    fs::remove_file(&entry).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(&lock).status().unwrap();
+    assert!(pipe.success());
+    let (told, answer) = std::sync::mpsc::channel();
+    let path = folder.path().to_owned();
+    std::thread::spawn(move || told.send(get(&cache(&path), &small(1))));
+    let (bytes, stats) = answer.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for nobody");
+    assert_eq!((bytes == expected, stats.compiled, stats.lock_timeouts), (true, 1, 0));
+    assert!(lock.exists(), "what is not ours stays");
+}
+
+#[test]
 fn a_folder_in_place_of_an_entry_is_left_alone() {
     let Filled { folder, expected, .. } = filled();
     let path = entry(folder.path());
