@@ -1,5 +1,6 @@
 //! What a figure shows, before it is drawn.
 
+use rowloom_op_adaln::Layout;
 use serde_json::Value;
 
 use super::super::number::Number;
@@ -67,13 +68,13 @@ pub fn speed(report: &Value) -> Figure {
             let bar = |(name, result): (&String, &Value)| {
                 let at = &result["accuracy_latency"][&positions];
                 // What has no planned call is shown by what a user calls.
-                let us = keys.iter().find_map(|key| at[*key].as_f64());
-                let share = us.map(|us| bytes / us / 1e3 / ceiling);
-                let text = match (us, share) {
-                    (Some(us), Some(share)) => format!("{}, {:.0} %", time_text(us), 100.0 * share),
-                    _ => "-".to_owned(),
-                };
-                Bar { name: name.clone(), length: share.map(|share| share / 1.1), text, colour: colour(name) }
+                let time = keys.iter().zip(["", ", unplanned"]).find_map(|(key, how)| Some((at[*key].as_f64()?, how)));
+                let share = time.map(|(us, how)| (bytes / us / 1e3 / ceiling, us, how));
+                let text = share.map_or_else(
+                    || "-".to_owned(),
+                    |(share, us, how)| format!("{}, {:.0} %{how}", time_text(us), 100.0 * share),
+                );
+                Bar { name: name.clone(), length: share.map(|(share, ..)| share / 1.1), text, colour: colour(name) }
             };
             let title = format!("S = {positions}, ceiling {ceiling:.0} GB/s");
             Some(Group { title, bars: measured(report).map(bar).collect() })
@@ -96,9 +97,11 @@ pub fn speed(report: &Value) -> Figure {
 
 /// Gradient error and correct rounding, the published figures beside ours.
 pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
+    // Theirs have the published layout, and errors of another one are no match for them.
+    let published = published.filter(|_| report["environment"]["layout"] == Layout::INTERLEAVED.to_string());
     let theirs: Vec<(String, &Value)> = published.map_or_else(Vec::new, |published| published.short_names().collect());
-    // 1e-3 to 1.
-    let place = |error: f64| (error.max(1e-3).log10() + 3.0) / 3.3;
+    let lowest = lowest_decade(report);
+    let place = |error: f64| ((error.log10() - lowest) / (0.3 - lowest)).max(0.0);
     let groups = |of: &dyn Fn(&Value) -> (Option<f64>, String)| -> Vec<Group> {
         let group = |positions: String| {
             let ours = measured(report).map(|(name, result)| (name.clone(), result));
@@ -118,7 +121,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
     let errors = groups(&|at| match largest(&at["grad_rel_err"]) {
         Some(0.0) => (Some(0.0), "0".to_owned()),
         Some(error) if !error.is_finite() => (Some(1.0), error.to_string()),
-        Some(error) => (Some(place(error)), format!("{error:.5}")),
+        Some(error) => (Some(place(error)), if error < 1e-3 { format!("{error:.2e}") } else { format!("{error:.5}") }),
         None => (None, "-".to_owned()),
     });
     let rounded = groups(&|at| match at["correctly_rounded"].as_f64() {
@@ -126,7 +129,10 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
         None => (None, "not published".to_owned()),
     });
     let percent = |percent: u32| (f64::from(percent) / 110.0, percent.to_string());
-    let decade = |error: f64| (place(error), error.to_string());
+    let decade = |power: i32| {
+        let error = 10f64.powi(power);
+        (place(error), if power < -3 { format!("{error:e}") } else { error.to_string() })
+    };
     Figure {
         name: "accuracy",
         title: format!("{}: accuracy of the gradient", report["op"].as_str().unwrap_or_default()),
@@ -135,7 +141,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
             Panel {
                 title: "gradient error".to_owned(),
                 axis: "max|error| / max|exact|, logarithmic",
-                ticks: [0.001, 0.01, 0.1, 1.0].map(decade).to_vec(),
+                ticks: (lowest as i32..=0).map(decade).collect(),
                 groups: errors,
             },
             Panel {
@@ -146,6 +152,13 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
             },
         ],
     }
+}
+
+/// The power of ten at which the axis of errors begins: of the smallest error, at most -3.
+fn lowest_decade(report: &Value) -> f64 {
+    let sizes = measured(report).flat_map(|(_, result)| result["accuracy_latency"].as_object().into_iter().flatten());
+    let errors = sizes.filter_map(|(_, at)| largest(&at["grad_rel_err"])).filter(|error| *error > 0.0);
+    errors.fold(-3.0, |lowest: f64, error| lowest.min(error.log10().floor()))
 }
 
 /// All nines where it is not all.

@@ -23,6 +23,9 @@ const BAR: i32 = 24;
 const GROUP_GAP: i32 = 10;
 const AXIS: i32 = 52;
 const NAMES: i32 = 212;
+/// Sizes of text are even: plotters cuts half of one to whole pixels glyph by glyph, which would
+/// lift points and commas off the line.
+const TEXT: u32 = 14;
 /// Longer bars hold their text, shorter ones have it beside them.
 const INSIDE: f64 = 0.55;
 
@@ -70,7 +73,7 @@ fn draw<B: DrawingBackend>(figure: &Figure, root: &DrawingArea<B, Shift>) -> Res
     let canvas = Canvas { root };
     root.fill(&WHITE).map_err(|error| error.to_string())?;
     canvas.text(&figure.title, (MARGIN, 16), 22, HPos::Left)?;
-    canvas.text(&figure.subtitle, (MARGIN, 46), 15, HPos::Left)?;
+    canvas.text(&figure.subtitle, (MARGIN, 46), 16, HPos::Left)?;
     let width = WIDTH as i32 / figure.panels.len().max(1) as i32;
     for (at, panel) in (0..).zip(&figure.panels) {
         canvas.panel(panel, at * width + MARGIN, (at + 1) * width - MARGIN)?;
@@ -84,20 +87,20 @@ struct Canvas<'r, B: DrawingBackend> {
 
 impl<B: DrawingBackend> Canvas<'_, B> {
     fn panel(&self, panel: &Panel, left: i32, right: i32) -> Result<(), String> {
-        self.text(&panel.title, (left, TOP + 2), 17, HPos::Left)?;
+        self.text(&panel.title, (left, TOP + 2), 18, HPos::Left)?;
         let (start, top) = (left + NAMES, TOP + PANEL_TITLE);
         let bottom = top + bars_height(panel);
         let place = |share: f64| start + (share.clamp(0.0, 1.0) * f64::from(right - start)) as i32;
         for (share, label) in &panel.ticks {
             let x = place(*share);
             self.line([(x, top), (x, bottom)], FAINT)?;
-            self.text(label, (x, bottom + 6), 13, HPos::Center)?;
+            self.text(label, (x, bottom + 6), TEXT, HPos::Center)?;
         }
         self.line([(start, bottom), (right, bottom)], INK)?;
-        self.text(panel.axis, ((start + right) / 2, bottom + 26), 14, HPos::Center)?;
+        self.text(panel.axis, ((start + right) / 2, bottom + 26), TEXT, HPos::Center)?;
         let mut y = top;
         for group in &panel.groups {
-            self.text(&group.title, (left, y + 5), 14, HPos::Left)?;
+            self.text(&group.title, (left, y + 5), TEXT, HPos::Left)?;
             y += GROUP_TITLE;
             for bar in &group.bars {
                 self.bar(bar, (left, start, y), place)?;
@@ -112,13 +115,13 @@ impl<B: DrawingBackend> Canvas<'_, B> {
         let length = bar.length.unwrap_or(0.0);
         let end = place(length);
         let middle = y + BAR / 2;
-        self.coloured(&bar.name, (left + 8, middle), 13, Pos::new(HPos::Left, VPos::Center), INK)?;
+        self.coloured(&bar.name, (left + 8, middle), TEXT, Pos::new(HPos::Left, VPos::Center), INK)?;
         let body = Rectangle::new([(start, y + 2), (end, y + BAR - 3)], fill(bar.colour).filled());
         self.root.draw(&body).map_err(|error| error.to_string())?;
         if length > INSIDE {
-            return self.coloured(&bar.text, (end - 8, middle), 13, Pos::new(HPos::Right, VPos::Center), WHITE);
+            return self.coloured(&bar.text, (end - 8, middle), TEXT, Pos::new(HPos::Right, VPos::Center), WHITE);
         }
-        self.coloured(&bar.text, (end + 6, middle), 13, Pos::new(HPos::Left, VPos::Center), INK)
+        self.coloured(&bar.text, (end + 6, middle), TEXT, Pos::new(HPos::Left, VPos::Center), INK)
     }
 
     fn line(&self, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {

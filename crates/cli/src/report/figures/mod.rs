@@ -81,4 +81,43 @@ mod tests {
         let figures = figures(&report, None).expect("figures");
         assert_eq!(figures.iter().map(|figure| figure.name).collect::<Vec<_>>(), ["accuracy"]);
     }
+    fn svg(report: &Value) -> [String; 2] {
+        let figures = figures(report, Published::of("adaln_row_gather").as_ref()).expect("figures");
+        [0, 1].map(|at| String::from_utf8_lossy(&figures[at].svg).into_owned())
+    }
+
+    #[test]
+    fn a_named_layout_of_one_s_stands_alone() {
+        let mut report = report();
+        let at = serde_json::json!({"fwd_us": 1100.0, "bwd_us": 2000.0, "grad_rel_err": {"table": 0.2}});
+        report["results"]["plain"]["index_select"] = serde_json::json!({"accuracy_latency": {"32768": at}});
+        for name in ["rowloom", "rowloom_f64"] {
+            let sizes = report["results"]["plain"][name]["accuracy_latency"].as_object_mut().expect("a map");
+            sizes.remove("4097");
+        }
+        report["environment"]["layout"] = "t2va-4s".into();
+        let [speed, accuracy] = svg(&report);
+        for figure in [&speed, &accuracy] {
+            assert!(figure.contains("layout t2va-4s") && figure.contains("S = 32768"), "{figure}");
+            assert!(!figure.contains("S = 4097") && !figure.contains("B200"), "{figure}");
+        }
+        // 32768 positions of 64512 bytes, of 4670 GB/s.
+        assert!(speed.contains("1100 µs, 41 %, unplanned") && speed.contains("492.8 µs, 92 %\n"), "{speed}");
+    }
+
+    #[test]
+    fn errors_of_any_size_have_their_place() {
+        let mut report = report();
+        let error = |report: &mut Value, error: Value| {
+            report["results"]["plain"]["rowloom"]["accuracy_latency"]["4097"]["grad_rel_err"]["table"] = error;
+        };
+        assert!(!svg(&report)[1].contains("1e-4"));
+        error(&mut report, 2.5e-7.into());
+        let [_, accuracy] = svg(&report);
+        assert!(accuracy.contains("2.50e-7") && accuracy.contains("1e-7") && !accuracy.contains("1e-8"), "{accuracy}");
+        for word in ["NaN", "inf"] {
+            error(&mut report, word.into());
+            assert!(svg(&report)[1].contains(word), "{word}");
+        }
+    }
 }
