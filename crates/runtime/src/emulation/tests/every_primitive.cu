@@ -1,8 +1,10 @@
 template <typename T> RL_INLINE void copy_two(T* from, T* to) {
     T first = rl_load<T>(from);
     T second = rl_load_fresh(from + 1);
+    T third = rl_load_kept<T>(from + 2);
     rl_store(to, first);
     rl_store_streaming(to + 1, second);
+    rl_store(to + 2, third);
 }
 
 RL_ENTRY(128) kernel(rl_u8* bytes, rl_bf16* bf16, rl_f16* f16, float* f32, double* f64, rl_u64* word, rl_u32* count) {
