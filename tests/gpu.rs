@@ -4,7 +4,8 @@ mod cases;
 
 use std::sync::OnceLock;
 
-use cases::gpu::{gpu, in_parallel};
+use cases::gpu::gpu;
+use cases::parallel::in_parallel;
 use cases::problem::Problem;
 use cases::sums_of::Sums;
 use cases::{direction, kernels, order, plans, width};

@@ -3,7 +3,6 @@
 
 mod calls;
 #[path = "cases/gpu.rs"]
-#[allow(dead_code, reason = "each suite uses its part")]
 mod gpu;
 
 use calls::{Packed, check_all, graphs, modes, streams};

@@ -3,9 +3,10 @@
 
 mod cases;
 
-use cases::gpu::{gpu, in_parallel};
+use cases::gpu::gpu;
 use cases::huge::{HIDDEN, SOURCE_ROWS, bf16, call, check_rows, check_sums, index, kernel, put, source, source_rows};
 use cases::lay::HostTensor;
+use cases::parallel::in_parallel;
 use cases::problem::Problem;
 use cases::{direction, width};
 use rowloom::Stream;

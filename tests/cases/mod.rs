@@ -7,6 +7,7 @@ pub mod huge;
 pub mod kernels;
 pub mod lay;
 pub mod order;
+pub mod parallel;
 pub mod plans;
 pub mod problem;
 pub mod sums_of;

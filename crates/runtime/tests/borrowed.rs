@@ -1,13 +1,19 @@
 //! Memory and streams of another framework: on the CPU, in emulation, and with the driver's own calls on a GPU.
 #![expect(unsafe_code, reason = "addresses mean what their owner says")]
 
-use std::io::Write as _;
+// What it shares with the facade's tests names the facade.
+extern crate rowloom_runtime as rowloom;
+
+#[path = "../../../tests/cases/gpu.rs"]
+mod gpu;
 
 use cudarc::driver::{result, sys};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, Declaration, Device, ElementType, Error, Stream, Tensor, View, ViewMut, Workspace, run,
-    workspace_bytes,
+    AnyTensor, AnyView, Call, Declaration, Device, ElementType, Error, RowPlan, Stream, Tensor, View, ViewMut,
+    Workspace, run, run_deferred, workspace_bytes,
 };
+
+use gpu::gpu;
 
 const GATHER: &str = "\
 kernel chunks forward
@@ -26,20 +32,13 @@ const TABLE: [f32; 12] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.
 /// Chunk 0 of rows 2, 0, 1, 2 and chunk 1, side by side in one (4, 4) matrix.
 const CHUNKS: [f32; 16] = [9.0, 10.0, 11.0, 12.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0];
 
-fn gpu() -> Option<Device> {
-    match Device::cuda(0) {
-        Ok(device) => Some(device),
-        Err(error) if std::env::var("ROWLOOM_REQUIRE_GPU").is_ok_and(|value| value == "1") => panic!("{error}"),
-        Err(_) => {
-            // Not through `println!`, which a passing test keeps to itself.
-            let _ = std::io::stdout().write_all(b"skipped: no CUDA device\n");
-            None
-        }
-    }
-}
-
 /// Gathers from a framework's (3, 4) table by its (4, 1) index into two views of its (4, 4) matrix.
 fn gather(stream: &Stream, table: u64, row: u64, matrix: u64) -> Result<(), Error> {
+    gather_by(stream, None, table, row, matrix)
+}
+
+/// The same by a plan, or by the index itself.
+fn gather_by(stream: &Stream, plan: Option<&RowPlan>, table: u64, row: u64, matrix: u64) -> Result<(), Error> {
     let device = stream.device();
     let kernel = Declaration::from_ir(GATHER).unwrap();
     // SAFETY: the caller's memory holds three matrices of these sizes, and waits for the stream
@@ -56,7 +55,9 @@ fn gather(stream: &Stream, table: u64, row: u64, matrix: u64) -> Result<(), Erro
     assert!(matches!(table.strided(1, 4, [4, 1], 0), Err(Error::BorrowedStrides)));
     let inputs = [vec![table.any()], vec![row.any()]];
     let mut outputs = [vec![first.any(), second.any()]];
-    let call = Call { inputs: &inputs, outputs: &mut outputs, plans: None, schedule: None, workspace: None };
+    let plans = plan.map(|plan| [plan]);
+    let plans = plans.as_ref().map(|plans| &plans[..]);
+    let call = Call { inputs: &inputs, outputs: &mut outputs, plans, schedule: None, workspace: None };
     let mut workspace = Workspace::with_bytes(stream, workspace_bytes(stream, kernel.forward(), &call)?)?;
     run(stream, kernel.forward(), Call { workspace: Some(&mut workspace), ..call })
 }
@@ -236,6 +237,67 @@ fn a_framework_on_the_gpu_keeps_its_memory_stream_and_context() {
             result::free_sync(address).unwrap();
         }
         sys::cuCtxDestroy_v2(other).result().unwrap();
+        result::primary_ctx::release(gpu).unwrap();
+    }
+}
+
+/// The driver takes what may wait, from any thread and on any stream, for a part of a capture in
+/// its global mode, unless it is told otherwise.
+#[test]
+fn a_framework_on_the_gpu_captures_while_others_work() {
+    let Some(device) = gpu() else { return };
+    let owned = device.stream().unwrap();
+    let table = Tensor::from_slice(&owned, &TABLE, 3, 4).unwrap();
+    let row = Tensor::from_slice(&owned, &[2i32, 0, 1, 2], 4, 1).unwrap();
+    let plan = RowPlan::new(&owned, row.view().any(), 3).unwrap();
+    let mut matrix = Tensor::<f32>::zeros(&owned, 4, 4).unwrap();
+    let (from, by, to) = (table.view().address(), row.view().address(), matrix.view_mut().address());
+    owned.synchronize().unwrap();
+    // SAFETY: plain calls of the driver in the primary context, which the device keeps; what the graph
+    // uses is dropped after it.
+    unsafe {
+        let gpu = result::device::get(0).unwrap();
+        result::ctx::set_current(result::primary_ctx::retain(gpu).unwrap()).unwrap();
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking).unwrap();
+        let stream = Stream::from_raw(&device, raw as u64).unwrap();
+        gather_by(&stream, Some(&plan), from, by, to).unwrap();
+        stream.synchronize().unwrap();
+
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        result::stream::begin_capture(raw, mode).unwrap();
+        gather_by(&stream, Some(&plan), from, by, to).unwrap();
+        let work = || {
+            // Streams, memory, code, checks that are waited for and asked for, and the end of it all.
+            let other = device.stream().unwrap();
+            let rows = AnyTensor::from_slice(&other, &[4i32, 1010], 2, 1).unwrap();
+            RowPlan::new(&other, rows.view(), 1011).unwrap();
+            let mut out = Tensor::<f32>::zeros(&other, 4, 4).unwrap();
+            gather(&other, from, by, out.view_mut().address()).unwrap();
+            assert_eq!(out.to_vec(&other).unwrap(), CHUNKS);
+            let kernel = Declaration::from_ir(GATHER).unwrap();
+            let inputs = [vec![table.view().any()], vec![row.view().any()]];
+            let mut halves = [(); 2].map(|()| Tensor::<f32>::zeros(&other, 4, 2).unwrap());
+            let mut outputs = [halves.iter_mut().map(|half| half.view_mut().any()).collect()];
+            let call = Call { inputs: &inputs, outputs: &mut outputs, plans: None, schedule: None, workspace: None };
+            drop(run_deferred(&other, kernel.forward(), call).unwrap());
+            other.synchronize().unwrap();
+            let start = other.record().unwrap();
+            other.record().unwrap().elapsed_us(&start).unwrap();
+        };
+        work();
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        let graph = result::stream::end_capture(raw).expect("nothing has spoilt it");
+        let ready = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)).unwrap();
+        result::graph::destroy(graph).unwrap();
+
+        matrix.view_mut().any().fill(&owned, 0).unwrap();
+        owned.synchronize().unwrap();
+        result::graph::launch(ready, raw).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(matrix.to_vec(&owned).unwrap(), CHUNKS);
+        result::graph::exec_destroy(ready).unwrap();
+        drop((stream, plan));
+        result::stream::destroy(raw).unwrap();
         result::primary_ctx::release(gpu).unwrap();
     }
 }
