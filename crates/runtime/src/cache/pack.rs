@@ -66,7 +66,12 @@ impl Pack {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Pack, Error> {
         let folder = folder.into();
         let refused = |problem: String| Error::Pack { folder: folder.clone(), problem };
-        let text = std::fs::read(folder.join(MANIFEST)).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
+        let path = folder.join(MANIFEST);
+        // A pipe would be opened once somebody writes to it.
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            return Err(refused(format!("{MANIFEST} is no regular file")));
+        }
+        let text = std::fs::read(path).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
         // The version first: a later one may have other fields.
         let version: serde_json::Value =
             serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;

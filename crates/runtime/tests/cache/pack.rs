@@ -147,6 +147,13 @@ fn what_is_no_pack_is_said() {
         let error = Pack::open(&pack).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
+    fs::remove_file(pack.join("manifest.json")).unwrap();
+    let pipe = Command::new("mkfifo").arg(pack.join("manifest.json")).status().unwrap();
+    assert!(pipe.success());
+    let (told, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(Pack::open(&pack).unwrap_err().to_string()));
+    let error = answer.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for nobody");
+    assert!(error.contains("manifest.json is no regular file"), "{error}");
 }
 
 #[test]

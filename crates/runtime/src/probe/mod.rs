@@ -2,16 +2,18 @@
 //! hold one up: how tests see who waits for whom, and how a benchmark sees the host alone.
 #![expect(unsafe_code, reason = "passes on what its caller vouches for")]
 
+mod gate;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 
 use rowloom_codegen::{Arch, Source};
 
+use self::gate::{Gate, Hold};
 use crate::accelerator::Accelerator;
 use crate::device::{Device, Place};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::once::lock;
 
 /// Counts of one device's calls since it was made.
 #[derive(Clone)]
@@ -126,49 +128,6 @@ impl Counts {
 
     fn idle(&self) -> bool {
         self.idle.load(Ordering::Relaxed)
-    }
-}
-
-/// Where a piece of work may be held up.
-#[derive(Default)]
-struct Gate {
-    /// Whether `hold` is other than `No`: read on every launch.
-    closed: AtomicBool,
-    hold: Mutex<Hold>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Hold {
-    #[default]
-    No,
-    Next,
-    Held,
-}
-
-impl Gate {
-    fn set(&self, hold: Hold) {
-        self.closed.store(hold != Hold::No, Ordering::SeqCst);
-        *lock(&self.hold) = hold;
-        self.changed.notify_all();
-    }
-
-    fn wait_while(&self, hold: Hold) {
-        let guard = self.changed.wait_while(lock(&self.hold), |now| *now == hold);
-        drop(guard.unwrap_or_else(std::sync::PoisonError::into_inner));
-    }
-
-    fn pass(&self) {
-        if !self.closed.load(Ordering::SeqCst) {
-            return;
-        }
-        let mut hold = lock(&self.hold);
-        if *hold == Hold::Next {
-            *hold = Hold::Held;
-            self.changed.notify_all();
-            drop(hold);
-            self.wait_while(Hold::Held);
-        }
     }
 }
 
