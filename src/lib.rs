@@ -26,6 +26,6 @@ pub mod __private {
     pub use inventory;
     pub use rowloom_runtime::generated::{
         Arguments, Results, backward, backward_into, backward_workspace_bytes, declared, forward, forward_deferred,
-        forward_into, forward_workspace_bytes,
+        forward_into, forward_workspace_bytes, plans,
     };
 }

@@ -207,3 +207,36 @@ fn kernels_register_themselves() {
     assert_eq!(adaln.docs, "Six modulation vectors per packed position.");
     assert_eq!((adaln.declaration)().name(), "adaln");
 }
+
+#[test]
+fn plans_come_in_the_order_in_which_calls_take_them() {
+    let stream = stream();
+    let numbers = |count: u8| (0..count).map(f32::from).collect::<Vec<f32>>();
+    let x = Tensor::from_slice(&stream, &numbers(4), 4, 1).unwrap();
+    // R = 3: both expressions go over tables of small rows, so that a swap would find rows too.
+    let wide = Tensor::from_slice(&stream, &numbers(12), 6, 2).unwrap();
+    let narrow = Tensor::from_slice(&stream, &numbers(3), 3, 1).unwrap();
+    let row = Tensor::from_slice(&stream, &[0i64, 2, 1, 0], 4, 1).unwrap();
+    let tag = Tensor::from_slice(&stream, &[2u8, 255, 0, 1], 4, 1).unwrap();
+    let inputs =
+        mixed::Inputs { x: x.view(), wide: wide.view(), narrow: narrow.view(), row: row.view(), tag: tag.view() };
+    let plans = mixed::plans(&stream, &inputs).unwrap();
+    let planned = mixed::forward(&stream, &inputs, plans.each_ref()).unwrap();
+    let checked = mixed::forward(&stream, &inputs, None).unwrap();
+    let all = |outputs: mixed::Outputs<f32>| {
+        let rows = [&outputs.out0, &outputs.out1[0], &outputs.out1[1], &outputs.out2];
+        rows.map(|rows| rows.to_vec(&stream).unwrap())
+    };
+    let expected = [vec![2.0, 0.0, 0.0, 1.0], vec![3.0, 11.0, 7.0, 3.0], vec![2.0, 10.0, 6.0, 2.0], numbers(4)];
+    assert_eq!(all(planned), expected);
+    assert_eq!(all(checked), expected);
+
+    // A row count that no input tells is an argument of the plan too.
+    let sum = row_sum::Inputs { y: x.view(), row: row.view() };
+    let plan = row_sum::plan(&stream, &sum, 5).unwrap();
+    assert_eq!((plan.positions(), plan.rows()), (4, 5));
+    assert_eq!(
+        row_sum::forward(&stream, &sum, &plan, 5).unwrap().out.to_vec(&stream).unwrap(),
+        [3.0, 2.0, 1.0, 0.0, 0.0]
+    );
+}

@@ -1,4 +1,4 @@
-//! `forward`, `forward_into`, `forward_deferred`, `backward`, `backward_into`,
+//! `plan`, `forward`, `forward_into`, `forward_deferred`, `backward`, `backward_into`,
 //! `backward_f32`, and the bytes of workspace that the `_into` forms need.
 
 use proc_macro2::{Ident, TokenStream};
@@ -39,6 +39,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
     let gradients_doc = if f32_gradients { "`GradientsMut`, or `GradientsF32Mut`" } else { "`GradientsMut`" };
     let gradients_doc = format!("`gradients` are {gradients_doc}: those that are there are wanted.");
     let deferred = deferred(decl, kernel);
+    let plans = plans(decl, kernel);
     let backward = |name: &str, gradients: &TokenStream, stored: TokenStream, doc: &str| {
         let name = format_ident!("{name}");
         quote! {
@@ -144,6 +145,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             )
         }
 
+        #plans
         #deferred
         #backward_own
         #backward_f32
@@ -199,6 +201,43 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             #private::backward_workspace_bytes(stream, declaration(), arguments, gradients.into())
         }
     }
+}
+
+/// `plan`, or `plans` where there are several row expressions: in the order of the calls.
+fn plans(decl: &Decl, kernel: &Kernel) -> Option<TokenStream> {
+    let rows: Vec<String> = kernel.rows.iter().map(|row| format!("`{}`", kernel.row_text(row))).collect();
+    let Params { bounded, names } = Params::of(decl, &input_generics(decl));
+    let counts = undetermined(decl);
+    let count_arguments: Vec<&Ident> = counts.iter().map(|(_, argument)| argument).collect();
+    let count_names = counts.iter().map(|(name, _)| name);
+    let count = rows.len();
+    let (name, result, of_array, doc) = match rows.as_slice() {
+        [] => return None,
+        [row] => {
+            (quote!(plan), quote!(::rowloom::RowPlan), quote!(let [plan] = plans; plan), format!("The plan of {row}"))
+        }
+        _ => {
+            let doc = format!("The plans of {}, in the order in which calls take them", rows.join(", "));
+            (quote!(plans), quote!([::rowloom::RowPlan; #count]), quote!(plans), doc)
+        }
+    };
+    let doc = format!("{doc}: checks and sorts these indices once, for any number of calls. Waits.");
+    Some(quote! {
+        #[doc = #doc]
+        ///
+        /// # Errors
+        /// Sizes and devices that do not fit; an index out of its bound.
+        pub fn #name<#(#bounded),*>(
+            stream: &::rowloom::Stream,
+            inputs: &Inputs<'_, #(#names),*>,
+            #(#count_arguments: u64,)*
+        ) -> ::std::result::Result<#result, ::rowloom::Error> {
+            let counts = [#((#count_names, #count_arguments)),*];
+            let plans: [::rowloom::RowPlan; #count] =
+                ::rowloom::__private::plans(stream, declaration(), &inputs.any(), &counts)?;
+            ::std::result::Result::Ok({ #of_array })
+        }
+    })
 }
 
 /// `forward_deferred` of a kernel that checks its indices itself: what sums needs a plan first.

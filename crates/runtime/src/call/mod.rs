@@ -28,7 +28,7 @@ pub use pending::Pending;
 pub(crate) use prepared::PreparedCalls;
 use prepared::{Prepared, prepare};
 pub use rows::PendingPlans;
-pub(crate) use sizes::{allocate_flat, sizes_of_inputs};
+pub(crate) use sizes::{allocate_flat, queue_flat_plans, sizes_of_inputs};
 pub use sizes::{allocate_outputs, plans, queue_plans, spec};
 
 /// The arguments of one call of one kernel. `'t` is the tensors' lifetime.

@@ -81,12 +81,21 @@ pub fn queue_plans<'k, 't>(
     inputs: &[Vec<AnyView<'t>>],
     counts: &[(&str, u64)],
 ) -> Result<rows::PendingPlans<'k, 't>, Error> {
-    let inputs = operands::flat_inputs(kernel, inputs)?;
-    let mut facts = Facts::of_inputs(kernel, &inputs)?;
+    queue_flat_plans(stream, kernel, &operands::flat_inputs(kernel, inputs)?, counts)
+}
+
+/// The same for inputs one after the other.
+pub(crate) fn queue_flat_plans<'k, 't>(
+    stream: &Stream,
+    kernel: &'k Verified,
+    inputs: &[AnyView<'t>],
+    counts: &[(&str, u64)],
+) -> Result<rows::PendingPlans<'k, 't>, Error> {
+    let mut facts = Facts::of_inputs(kernel, inputs)?;
     facts.add_counts(counts)?;
-    check_devices(stream, kernel, &inputs, &[])?;
+    check_devices(stream, kernel, inputs, &[])?;
     let Sizes { spec, .. } = facts.finish(true, Arch::SM_90)?;
-    rows::queue(stream, kernel, &spec, &inputs)
+    rows::queue(stream, kernel, &spec, inputs)
 }
 
 /// Types and sizes that inputs on the CPU and named row counts determine, and S.

@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 use rowloom_codegen::DType;
 use smallvec::SmallVec;
 
-use crate::call::{Operands, Pending, allocate_flat, arguments, run_deferred_flat, run_flat, workspace_bytes_flat};
+use crate::call::{
+    Operands, Pending, allocate_flat, arguments, queue_flat_plans, run_deferred_flat, run_flat, workspace_bytes_flat,
+};
 use crate::declaration::{Backward, Declaration};
 use crate::error::Error;
 use crate::plan::RowPlan;
@@ -44,6 +46,23 @@ pub fn forward(
     let operands = Operands { inputs, outputs: &mut views_mut(&mut outputs), plans };
     run_flat(stream, kernel, Some(declaration.prepared()), operands, None, None)?;
     Ok(Results::new(outputs))
+}
+
+/// The plans of the kernel's row expressions, in their order. Waits for the stream.
+///
+/// # Errors
+/// As [`crate::plans`].
+///
+/// # Panics
+/// If the kernel has not N row expressions; the macro has counted.
+pub fn plans<const N: usize>(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'_>],
+    counts: &[(&str, u64)],
+) -> Result<[RowPlan; N], Error> {
+    let plans = queue_flat_plans(stream, declaration.forward(), inputs, counts)?.wait()?;
+    Ok(plans.try_into().unwrap_or_else(|_| panic!("the macro counted {N} row expressions")))
 }
 
 /// Runs the kernel as declared, into new tensors, without waiting for its check.
