@@ -381,9 +381,17 @@ pub enum Error {
         /// Where it was looked for.
         looked: String,
     },
-    /// A folder that is no pack, or cannot become one.
+    /// A folder that is no pack.
     #[error("no pack in {}: {problem}; make one with `rowloom pack`", folder.display())]
     Pack {
+        /// The folder.
+        folder: std::path::PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A folder that cannot become a pack, or take more code.
+    #[error("cannot make a pack in {}: {problem}", folder.display())]
+    PackWrite {
         /// The folder.
         folder: std::path::PathBuf,
         /// What is wrong.

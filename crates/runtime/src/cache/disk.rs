@@ -124,7 +124,7 @@ impl Disk {
         let patient = self.patient.load(Ordering::Relaxed);
         match lock::lock(&path, if patient { self.lock_timeout } else { Duration::ZERO }) {
             Outcome::Held(held) => (Some(held), false),
-            Outcome::None => (None, false),
+            Outcome::None(_) => (None, false),
             Outcome::TimedOut => {
                 self.patient.store(false, Ordering::Relaxed);
                 (None, true)

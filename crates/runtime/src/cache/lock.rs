@@ -4,11 +4,12 @@
 //! that holds it, however that ends. A file that was left behind means nothing.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A held lock. Whoever gets it looks for the entry again before compiling, so
-/// its file may go when it is released: a newcomer makes another.
+/// A held lock. Its file goes when it is released: a newcomer makes another, and
+/// whoever has waited for the one that went does so too.
 pub(super) struct Held {
     path: PathBuf,
     /// Closing it releases the lock.
@@ -27,28 +28,52 @@ pub(super) enum Outcome {
     /// Somebody alive has held it for all of the timeout.
     TimedOut,
     /// This folder has no locks.
-    None,
+    None(io::Error),
 }
 
 /// Waits for the lock of this file, `timeout` at most.
 pub(super) fn lock(path: &Path, timeout: Duration) -> Outcome {
     // A pipe would be opened once somebody reads it.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return Outcome::None;
+        return Outcome::None(io::Error::other("its lock is no regular file"));
     }
-    let Ok(file) = OpenOptions::new().create(true).truncate(false).write(true).open(path) else {
-        return Outcome::None;
+    let open = || OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    let mut file = match open() {
+        Ok(file) => file,
+        Err(error) => return Outcome::None(error),
     };
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
         match file.try_lock() {
-            Ok(()) => return Outcome::Held(Held { path: path.to_owned(), _file: file }),
-            Err(TryLockError::Error(_)) => return Outcome::None,
+            Ok(()) if lies_at(&file, path) => return Outcome::Held(Held { path: path.to_owned(), _file: file }),
+            Ok(()) => match open() {
+                Ok(newer) => {
+                    file = newer;
+                    continue;
+                }
+                Err(error) => return Outcome::None(error),
+            },
+            Err(TryLockError::Error(error)) => return Outcome::None(error),
             Err(TryLockError::WouldBlock) if start.elapsed() >= timeout => return Outcome::TimedOut,
             Err(TryLockError::WouldBlock) => {}
         }
         std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// Whether an open file is still the one of this path.
+#[cfg(unix)]
+fn lies_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let same =
+        |file: &std::fs::Metadata, there: &std::fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
+    matches!((file.metadata(), path.metadata()), (Ok(file), Ok(there)) if same(&file, &there))
+}
+
+/// Other systems remove no file that is open.
+#[cfg(not(unix))]
+fn lies_at(_: &File, _: &Path) -> bool {
+    true
 }

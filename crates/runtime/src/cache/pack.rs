@@ -6,6 +6,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rowloom_codegen::{Arch, Source};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Entry, Found, Kind};
 use super::inventory::Damage;
 use super::key::{Key, Request};
+use super::lock::{self, Outcome};
 use crate::error::Error;
 use crate::nvrtc::{ImageFormat, Nvrtc};
 
@@ -20,6 +22,15 @@ use crate::nvrtc::{ImageFormat, Nvrtc};
 const FORMAT: u32 = 1;
 
 const MANIFEST: &str = "manifest.json";
+
+/// One writer at a time: each reads what the others have added.
+const LOCK: &str = "manifest.lock";
+
+/// Longest wait for another writer, which compiles nothing meanwhile.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the names of unfinished files begin with.
+const UNFINISHED: &str = ".new-";
 
 /// What is in a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +40,62 @@ pub struct Manifest {
     format: u32,
     /// Each piece of code.
     pub code: Vec<Packed>,
+}
+
+impl Manifest {
+    /// The one in this folder, or why there is none.
+    fn read(folder: &Path) -> Result<Manifest, String> {
+        let path = folder.join(MANIFEST);
+        let failed = |error: &dyn std::fmt::Display| format!("{MANIFEST}: {error}");
+        // Opening a pipe would wait for its writer.
+        if !path.metadata().map_err(|error| failed(&error))?.is_file() {
+            return Err(format!("{MANIFEST} is no regular file"));
+        }
+        let text = std::fs::read(path).map_err(|error| failed(&error))?;
+        // The version first: a later one may have other fields.
+        let version: serde_json::Value = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
+        if version["format"] != FORMAT {
+            return Err(format!("its format is {}, and this rowloom reads {FORMAT}", version["format"]));
+        }
+        serde_json::from_value(version).map_err(|error| failed(&error))
+    }
+
+    /// The one to add to: none yet in a folder that is not there, is empty, or
+    /// holds no more than what a writer that was killed has left. Else why not.
+    fn to_extend(folder: &Path) -> Result<Manifest, String> {
+        let files = match std::fs::read_dir(folder) {
+            Ok(files) => files,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Manifest::default()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut foreign = None;
+        for file in files {
+            let name = file.map_err(|error| error.to_string())?.file_name();
+            let name = name.to_string_lossy();
+            if name == MANIFEST {
+                return Manifest::read(folder);
+            }
+            if !is_left_over(&name) {
+                foreign = Some(name.into_owned());
+            }
+        }
+        match foreign {
+            Some(name) => Err(format!("it holds something else, {name}; name a new folder, an empty one or a pack")),
+            None => Ok(Manifest::default()),
+        }
+    }
+}
+
+impl Default for Manifest {
+    fn default() -> Manifest {
+        Manifest { format: FORMAT, code: Vec::new() }
+    }
+}
+
+/// Whether a writer without a manifest leaves a file of this name.
+fn is_left_over(name: &str) -> bool {
+    let is_code = name.strip_suffix(".code").is_some_and(|key| key.parse::<Key>().is_ok());
+    is_code || name == LOCK || name.starts_with(UNFINISHED)
 }
 
 /// A piece of code in a pack.
@@ -65,21 +132,10 @@ impl Pack {
     /// [`Error::Pack`] when there is none, or one of another version.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Pack, Error> {
         let folder = folder.into();
-        let refused = |problem: String| Error::Pack { folder: folder.clone(), problem };
-        let path = folder.join(MANIFEST);
-        // A pipe would be opened once somebody writes to it.
-        if path.metadata().is_ok_and(|there| !there.is_file()) {
-            return Err(refused(format!("{MANIFEST} is no regular file")));
+        match Manifest::read(&folder) {
+            Ok(manifest) => Ok(Pack { folder, manifest }),
+            Err(problem) => Err(Error::Pack { folder, problem }),
         }
-        let text = std::fs::read(path).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
-        // The version first: a later one may have other fields.
-        let version: serde_json::Value =
-            serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
-        if version["format"] != FORMAT {
-            return Err(refused(format!("its format is {}, and this rowloom reads {FORMAT}", version["format"])));
-        }
-        let manifest = serde_json::from_value(version).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
-        Ok(Pack { folder, manifest })
     }
 
     /// Where it lies.
@@ -182,36 +238,43 @@ impl PackCode {
 #[derive(Debug)]
 pub struct PackWriter {
     folder: PathBuf,
-    manifest: Manifest,
 }
 
 impl PackWriter {
     /// For a new pack, or for one that is there already, which keeps what it has.
-    /// Writes nothing yet.
+    /// What a writer that was killed has left is written anew. Writes nothing yet.
     ///
     /// # Errors
-    /// [`Error::Pack`] when the folder holds something else or cannot be read.
+    /// [`Error::PackWrite`] when the folder holds something else or cannot be read.
     pub fn open(folder: impl Into<PathBuf>) -> Result<PackWriter, Error> {
         let folder = folder.into();
-        let empty = match std::fs::read_dir(&folder) {
-            Ok(mut files) => files.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(Error::Pack { folder, problem: error.to_string() }),
-        };
-        let manifest =
-            if empty { Manifest { format: FORMAT, code: Vec::new() } } else { Pack::open(&folder)?.manifest };
-        Ok(PackWriter { folder, manifest })
+        match Manifest::to_extend(&folder) {
+            Ok(_) => Ok(PackWriter { folder }),
+            Err(problem) => Err(Error::PackWrite { folder, problem }),
+        }
     }
 
     /// Writes code, and then the manifest, which names only what was read back whole.
+    /// Writers of one folder take turns, and none loses what another has added.
     ///
     /// # Errors
-    /// [`Error::Pack`] when the folder cannot be written, or does not give back what was written.
+    /// [`Error::PackWrite`] when the folder cannot be locked or written, or does not give
+    /// back what was written.
     pub fn write(self, code: &[PackCode]) -> Result<Pack, Error> {
-        let PackWriter { folder, mut manifest } = self;
-        let refused = |problem: String| Error::Pack { folder: folder.clone(), problem };
+        let PackWriter { folder } = self;
+        let refused = |problem: String| Error::PackWrite { folder: folder.clone(), problem };
         let failed = |doing: &str, error: io::Error| refused(format!("{doing}: {error}"));
         std::fs::create_dir_all(&folder).map_err(|error| failed("making it", error))?;
+        let _held = match lock::lock(&folder.join(LOCK), LOCK_TIMEOUT) {
+            Outcome::Held(held) => held,
+            Outcome::None(error) => return Err(failed("locking it", error)),
+            Outcome::TimedOut => {
+                let seconds = LOCK_TIMEOUT.as_secs();
+                return Err(refused(format!("another process has been writing it for {seconds} seconds; try again")));
+            }
+        };
+        let mut manifest = Manifest::to_extend(&folder).map_err(refused)?;
+        remove_unfinished(&folder).map_err(|error| failed("removing what was left unfinished", error))?;
         for code in code {
             let packed = code.packed();
             let path = path(&folder, &packed.key);
@@ -235,10 +298,21 @@ impl PackWriter {
     }
 }
 
+/// Files of writers that were killed: whoever holds the lock is the only one alive.
+fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    for file in std::fs::read_dir(folder)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            std::fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Puts a file in place as a whole, readable by whoever the user's mask allows.
 fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".new-");
+    builder.prefix(UNFINISHED);
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder)?;

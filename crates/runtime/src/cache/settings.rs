@@ -1,7 +1,7 @@
 //! What the environment says about code.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use etcetera::BaseStrategy as _;
@@ -49,9 +49,10 @@ impl Settings {
         ["ROWLOOM_CACHE_DIR", "ROWLOOM_CACHE_BYTES", "ROWLOOM_PACK", Settings::JIT];
 
     /// What the environment asks for, and every variable whose value means nothing:
-    /// it has its default here.
+    /// it has its default here. Folders are absolute: a program may change its own.
     pub fn from_environment() -> (Settings, Vec<Misspelt>) {
-        let mut settings = Settings { pack: path("ROWLOOM_PACK"), folder: folder(), ..Settings::default() };
+        let (pack, folder) = (path("ROWLOOM_PACK").map(absolute), folder().map(absolute));
+        let mut settings = Settings { pack, folder, ..Settings::default() };
         let mut faults = Vec::new();
         let mut fault = |name, value: String, expected| faults.push(Misspelt { name, value, expected });
         if let Some(value) = word("ROWLOOM_CACHE_BYTES") {
@@ -71,6 +72,11 @@ impl Settings {
 
 fn path(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// In the current folder. One that is gone holds nothing: the path stays as it is, and fails.
+fn absolute(folder: PathBuf) -> PathBuf {
+    path::absolute(&folder).unwrap_or(folder)
 }
 
 fn word(name: &str) -> Option<String> {

@@ -43,7 +43,11 @@ fn three() {
 }
 
 fn hash(number: u64) -> Value {
-    json!(blake3::hash(&reference(&small(number))).to_string())
+    hash_of(&reference(&small(number)))
+}
+
+fn hash_of(bytes: &[u8]) -> Value {
+    json!(blake3::hash(bytes).to_string())
 }
 
 #[test]
@@ -170,8 +174,76 @@ fn packs_grow_and_other_folders_are_left_alone() {
     fs::create_dir(&other).unwrap();
     fs::write(other.join("notes"), "kept").unwrap();
     let error = write_pack(&other, &[code(0)]).unwrap_err();
-    assert!(matches!(&error, Error::Pack { folder, .. } if *folder == other), "{error}");
+    assert!(matches!(&error, Error::PackWrite { folder, .. } if *folder == other), "{error}");
+    assert!(error.to_string().ends_with("notes; name a new folder, an empty one or a pack"), "{error}");
     assert_eq!(other.read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_killed_writer_has_left_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = folder.path();
+    write_pack(pack, &[code(0), code(1)]).unwrap();
+    // Killed while it wrote the second of its pieces: half a file, and no manifest.
+    let second = pack.join(format!("{}.code", pack_key(&small(1), ARCH)));
+    let bytes = fs::read(&second).unwrap();
+    fs::remove_file(&second).unwrap();
+    fs::remove_file(pack.join("manifest.json")).unwrap();
+    fs::write(pack.join(".new-2f8Uxq"), &bytes[..bytes.len() / 2]).unwrap();
+    fs::write(pack.join("manifest.lock"), "").unwrap();
+    let written = write_pack(pack, &[code(0), code(1)]).unwrap();
+    assert_eq!((written.manifest().code.len(), written.verify()), (2, (2, vec![])));
+    let mut names: Vec<_> = pack.read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.retain(|name| !name.to_string_lossy().ends_with(".code"));
+    assert_eq!(names, ["manifest.json"], "nothing else stays");
+}
+
+#[test]
+fn packs_made_at_once_lose_nothing() {
+    const WRITERS: u64 = 12;
+    let code: Vec<PackCode> = (0..WRITERS).map(code).collect();
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("pack");
+        let start = std::sync::Barrier::new(code.len());
+        std::thread::scope(|scope| {
+            for code in &code {
+                let (pack, start) = (&pack, &start);
+                scope.spawn(move || {
+                    let writer = PackWriter::open(pack).unwrap();
+                    start.wait();
+                    writer.write(std::slice::from_ref(code)).unwrap();
+                });
+            }
+        });
+        let pack = Pack::open(pack).unwrap();
+        assert_eq!((pack.manifest().code.len(), pack.verify()), (code.len(), (WRITERS, vec![])));
+    }
+}
+
+#[test]
+fn a_program_may_change_its_folder() {
+    const TEST: &str = "pack::a_program_may_change_its_folder";
+    if role().is_some() {
+        let cache = CodeCache::of_process();
+        std::env::set_current_dir("elsewhere").unwrap();
+        let images: Vec<Value> =
+            (0..2).map(|number| hash_of(&cache.image(&small(number), ARCH).unwrap().bytes)).collect();
+        let mut told = told(cache);
+        told["images"] = json!(images);
+        return tell(&told);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    write_pack(&folder.path().join("pack"), &[code(0)]).unwrap();
+    let mut command = again(TEST, "run");
+    command.current_dir(folder.path()).env("ROWLOOM_PACK", "pack").env("ROWLOOM_CACHE_DIR", "cache");
+    let (told, stderr) = finish(command.env("ROWLOOM_NVRTC", Nvrtc::find().unwrap().path()).spawn().unwrap());
+    assert_eq!(told["images"], json!([hash(0), hash(1)]));
+    assert_eq!((&told["pack_hits"], &told["compiled"], stderr.len()), (&json!(1), &json!(1), 0), "{told} {stderr:?}");
+    assert!(folder.path().join("cache/code").exists());
+    assert_eq!(elsewhere.read_dir().unwrap().count(), 0);
 }
 
 #[test]
