@@ -26,7 +26,7 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 10] = [
+const BUILT: [Built; 11] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
@@ -34,6 +34,7 @@ const BUILT: [Built; 10] = [
     Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
     test("sanitize"),
     example("first_result"),
+    example("schedules"),
     bench("generation"),
     bench("cpu"),
     bench("launch"),
@@ -57,6 +58,7 @@ On the GPU machine, in this folder:
   ./rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
   ROWLOOM_PACK=pack ROWLOOM_JIT=off ROWLOOM_NVRTC=/none ./first_result
                                   the same without NVRTC; --arch as `./rowloom doctor` says
+  ./schedules 4097,32768,131072 9 every legal schedule of the H3 op and its plan, timed
   ./rowloom selftest --device cuda:0    digests of the CPU executor
   ./rowloom report adaln_row_gather --device cuda:0 --out report.json";
 
