@@ -352,7 +352,7 @@ impl Accelerator for Cuda {
 
     unsafe fn launch_graph(&self, stream: u64, graph: u64) -> Result<(), Error> {
         // SAFETY: the caller vouches for the graph, its memory and the stream.
-        self.with("cuGraphLaunch", || unsafe { result::graph::launch(graph as *mut _, stream as CUstream) })
+        self.apart("cuGraphLaunch", || unsafe { result::graph::launch(graph as *mut _, stream as CUstream) })
     }
 
     unsafe fn release_graph(&self, graph: u64) {

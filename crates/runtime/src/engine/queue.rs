@@ -130,10 +130,8 @@ impl Queue {
 
     /// Whether what is queued now goes into a graph: ours, or one that a framework captures.
     pub(crate) fn is_captured(&self) -> Result<bool, Error> {
-        if self.captured.load(Ordering::SeqCst) || !self.borrowed {
-            return Ok(self.captured.load(Ordering::SeqCst));
-        }
-        self.engine.accelerator.is_captured(self.raw)
+        let ours = self.captured.load(Ordering::SeqCst);
+        if ours || !self.borrowed { Ok(ours) } else { self.engine.accelerator.is_captured(self.raw) }
     }
 
     /// An error while the stream is captured, before it is touched.
