@@ -26,11 +26,12 @@ mod pack;
 mod report;
 mod selftest;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 
 use error::{Error, Result};
 
@@ -107,16 +108,30 @@ fn run() -> Result<()> {
 /// What the parser has to say: help on standard output, or one sentence.
 fn refuse(error: &clap::Error) -> Result<()> {
     let kind = error.kind();
+    let (command, path) = named(std::env::args_os().skip(1));
     if matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return output::print(error.to_string().as_bytes());
     }
     if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || kind == ErrorKind::MissingSubcommand {
-        return Err(Error::usage("no command was given; write `rowloom list`, or see `rowloom --help`"));
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let names: Vec<String> = names.map(|name| format!("`{path} {name}`")).collect();
+        return Err(Error::usage(format!("no command was given; write {}, or see `{path} --help`", names.join(", "))));
     }
     let text = error.to_string();
     // Details and usage follow after an empty line; a list of arguments before it.
     let said = text.split("\n\n").next().unwrap_or(&text);
     let said = said.strip_prefix("error: ").unwrap_or(said);
     let sentence = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(Error::usage(format!("{sentence}; see `rowloom --help`")))
+    Err(Error::usage(format!("{sentence}; see `{path} --help`")))
+}
+
+/// The command that the arguments begin with, and its words.
+fn named(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
+    let (mut command, mut path) = (Args::command(), "rowloom".to_owned());
+    for argument in arguments {
+        let Some(below) = command.find_subcommand(&argument) else { break };
+        path = format!("{path} {}", below.get_name());
+        command = below.clone();
+    }
+    (command, path)
 }

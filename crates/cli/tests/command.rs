@@ -113,8 +113,16 @@ fn bad_requests_are_one_sentence_and_exit_2() {
     let out = ["--out", "never-written.json"];
     let report = |more: &[&'static str]| [&["report", "adaln_row_gather"][..], &out, more].concat();
     let cases: Vec<(Vec<&str>, &str)> = vec![
-        (vec![], "no command was given"),
+        (vec![], "no command was given; write `rowloom list`, `rowloom emit`"),
+        (
+            vec!["cache"],
+            "write `rowloom cache stats`, `rowloom cache verify`, `rowloom cache clear`, or see `rowloom cache --help`",
+        ),
         (vec!["lst"], "unrecognized subcommand 'lst'"),
+        (vec!["--wrong", "emit"], "see `rowloom --help`"),
+        (emit(&["--wrong"]), "see `rowloom emit --help`"),
+        (vec!["cache", "stats", "--wrong"], "see `rowloom cache stats --help`"),
+        (vec!["cache", "stat"], "see `rowloom cache --help`"),
         (emit(&["--rows", "10"]), "R / 3 is no whole number for R = 10"),
         (emit(&["--rows", "0"]), "R is 0; it must be at least 1"),
         (emit(&["--rows", "N=9"]), "adaln_row_gather has no row count `N`; it has R"),

@@ -72,6 +72,22 @@ fn the_cache_is_counted_checked_and_cleared() {
     let off = rowloom(&["cache", "stats"], &[("ROWLOOM_CACHE_DIR", "")]);
     assert_eq!(off.0, Some(1));
     assert!(off.2.contains("the cache is turned off"), "{}", off.2);
+    let file = home.path().join("file");
+    std::fs::write(&file, "kept").expect("written");
+    let below = file.join("below");
+    let (file, below) = (file.to_str().expect("a plain path"), below.to_str().expect("a plain path"));
+    for action in ["stats", "verify", "clear"] {
+        for (folder, words) in [
+            (file, "file is a file, and no folder"),
+            ("/dev/null", "/dev/null is a device, a pipe or a socket, and no folder"),
+            (below, "not a directory"),
+        ] {
+            let (code, output, error) = rowloom(&["cache", action], &[("ROWLOOM_CACHE_DIR", folder)]);
+            assert_eq!((code, &*output), (Some(1), ""), "{action} {folder}: {error}");
+            assert!(error.starts_with("error: cannot use the cache in ") && error.contains(words), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(file).expect("a file"), "kept");
     let misspelt = rowloom(&["cache", "stats"], &[("ROWLOOM_CACHE_BYTES", "many")]);
     assert_eq!(misspelt.0, Some(2));
 }
@@ -105,7 +121,8 @@ fn doctor_fails_for_what_the_environment_asks_in_vain() {
     for (name, value, words) in [
         ("ROWLOOM_NVRTC", file, "ROWLOOM_NVRTC is set, but there is no NVRTC: looked for"),
         ("ROWLOOM_PACK", below, "ROWLOOM_PACK is set, but there is no pack in"),
-        ("ROWLOOM_CACHE_DIR", below, "cannot be written"),
+        ("ROWLOOM_CACHE_DIR", below, "is of no use: not a directory"),
+        ("ROWLOOM_CACHE_DIR", file, "is a file, and no folder"),
         ("ROWLOOM_CACHE_BYTES", "1GB", "ROWLOOM_CACHE_BYTES is `1GB`; it must be a number of bytes"),
         ("ROWLOOM_JIT", "no", "ROWLOOM_JIT is `no`; it must be on or off"),
         ("CXX", "/no/such/compiler", "CXX is set, but `/no/such/compiler` does not start"),
@@ -115,4 +132,34 @@ fn doctor_fails_for_what_the_environment_asks_in_vain() {
         assert!(error.contains(words), "{name}: {error}");
         assert!(text.contains(&format!("{name}={value}")), "{text}");
     }
+}
+
+#[test]
+fn without_an_nvrtc_the_advice_comes_first_and_doctor_lists_the_places() {
+    let home = tempfile::tempdir().expect("a folder");
+    // Toolkits that are not there, as many as there are variables for them.
+    let missing = home.path().join("toolkit");
+    let missing = missing.to_str().expect("a plain path");
+    let environment = [("ROWLOOM_NVRTC", ""), ("CUDA_HOME", missing), ("CUDA_PATH", missing)];
+    let out = home.path().join("out");
+    let out = out.to_str().expect("a plain path");
+    let size = ["--dtype", "bf16", "--rows", "9", "--arch", "sm_90", "--out", out];
+    let emit = [&["emit", "row_gather", "--format", "cubin"], &size[..]].concat();
+    let (code, _, error) = rowloom(&emit, &environment);
+    let (_, page, _) = rowloom(&["doctor"], &environment);
+    let places = page.lines().filter(|line| line.trim_start().starts_with("looked for ")).count();
+    if code == Some(0) {
+        assert_eq!(places, 0, "{page}");
+        eprintln!("skipped: an NVRTC is installed where everybody looks");
+        return;
+    }
+    let (_, _, pack) = rowloom(&[&["pack", "row_gather"], &size[..]].concat(), &environment);
+    for error in [error, pack] {
+        assert!(
+            error.starts_with("error: no NVRTC: install the CUDA toolkit or the Python wheel nvidia-cuda-nvrtc"),
+            "{error}"
+        );
+        assert!(error.ends_with(&format!("; looked in {places} places: `rowloom doctor` lists them\n")), "{error}");
+    }
+    assert!(page.contains(&format!("looked for {missing}/lib64/libnvrtc.so\n")), "{page}");
 }

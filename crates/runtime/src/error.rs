@@ -6,6 +6,7 @@ use rowloom_codegen::spec::SpecError;
 use crate::cache::Misspelt;
 use crate::element::ElementType;
 use crate::emulation::{Fault as EmulationFault, ThreadId};
+use crate::nvrtc::Nvrtc;
 
 /// Why a call, a plan, a tensor or a device was refused.
 ///
@@ -357,11 +358,7 @@ pub enum Error {
         bytes: u64,
     },
     /// No NVRTC.
-    #[error(
-        "no NVRTC: looked for {}; install the CUDA toolkit or the Python wheel nvidia-cuda-nvrtc, \
-         or set ROWLOOM_NVRTC to the library",
-        searched.join(", ")
-    )]
+    #[error("no NVRTC: {}; looked {}", Nvrtc::HOW_TO_GET, places(searched))]
     NoNvrtc {
         /// Everything looked for, in order.
         searched: Vec<String>,
@@ -460,4 +457,12 @@ pub enum Error {
         #[source]
         error: std::io::Error,
     },
+}
+
+/// Places looked at: a few as they are, of many their number, since nobody reads on after a page of paths.
+fn places(searched: &[String]) -> String {
+    match searched.len() {
+        0..=3 => format!("for {}", searched.join(", ")),
+        many => format!("in {many} places: `rowloom doctor` lists them"),
+    }
 }

@@ -86,7 +86,14 @@ fn unknown_options_are_named() {
 #[test]
 fn a_file_that_is_no_nvrtc_is_named_with_its_reason() {
     let missing = Nvrtc::load(Path::new("no/such/libnvrtc.so")).unwrap_err().to_string();
-    assert!(missing.starts_with("no NVRTC: looked for no/such/libnvrtc.so; install"), "{missing}");
+    assert!(
+        missing.starts_with("no NVRTC: install ") && missing.ends_with("; looked for no/such/libnvrtc.so"),
+        "{missing}"
+    );
+    // Many places are counted: what to do stands before them.
+    let many = Error::NoNvrtc { searched: vec!["libnvrtc.so".to_owned(); 26] }.to_string();
+    assert!(many.starts_with("no NVRTC: install ") && many.contains("cargo xtask nvrtc"), "{many}");
+    assert!(many.ends_with("; looked in 26 places: `rowloom doctor` lists them"), "{many}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("libnvrtc.so");
     std::fs::write(&file, "no library").unwrap();

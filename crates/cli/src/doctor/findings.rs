@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rowloom_runtime::cache::{Disk, Pack, Settings, Usage};
-use rowloom_runtime::{Nvrtc, gpus};
+use rowloom_runtime::{Error, Nvrtc, gpus};
 use serde::Serialize;
 
 use crate::driver;
@@ -18,6 +18,8 @@ pub struct Findings {
     pub cpu: Cpu,
     pub cuda: Found<Cuda>,
     pub nvrtc: Found<Compiler>,
+    /// Where NVRTC was looked for, if in vain.
+    pub nvrtc_searched: Vec<String>,
     pub cache: Found<Cache>,
     /// `None` where none was asked for.
     pub pack: Option<Found<Contents>>,
@@ -122,9 +124,10 @@ impl Findings {
         if let (Found::No { missing }, Some("1")) = (&cuda, asked("ROWLOOM_REQUIRE_GPU").map(String::as_str)) {
             broken.push(format!("ROWLOOM_REQUIRE_GPU=1, but {missing}"));
         }
-        let nvrtc = nvrtc();
-        if let (Found::No { missing }, Some(_)) = (&nvrtc, asked("ROWLOOM_NVRTC")) {
-            broken.push(format!("ROWLOOM_NVRTC is set, but there is {missing}"));
+        let (nvrtc, nvrtc_searched) = nvrtc();
+        if let (Found::No { .. }, Some(_)) = (&nvrtc, asked("ROWLOOM_NVRTC")) {
+            broken
+                .push(format!("ROWLOOM_NVRTC is set, but there is no NVRTC: looked for {}", nvrtc_searched.join(", ")));
         }
         let cache = cache(&settings);
         if let Some(folder) = asked("ROWLOOM_CACHE_DIR") {
@@ -144,7 +147,20 @@ impl Findings {
         let gpu_runs = gpu_runs(&cuda, &nvrtc, pack.as_ref(), settings.jit);
         let cpu = Cpu { threads: std::thread::available_parallelism().map_or(1, usize::from) };
         let (rowloom, jit) = (env!("CARGO_PKG_VERSION"), settings.jit);
-        Findings { rowloom, cpu, cuda, nvrtc, cache, pack, jit, emulation, environment, gpu_runs, broken }
+        Findings {
+            rowloom,
+            cpu,
+            cuda,
+            nvrtc,
+            nvrtc_searched,
+            cache,
+            pack,
+            jit,
+            emulation,
+            environment,
+            gpu_runs,
+            broken,
+        }
     }
 }
 
@@ -166,14 +182,18 @@ fn cuda() -> Found<Cuda> {
     Found::Yes(Cuda { version, driver: driver::release(), gpus: gpus.collect() })
 }
 
-fn nvrtc() -> Found<Compiler> {
+/// With every place looked at where there is none.
+fn nvrtc() -> (Found<Compiler>, Vec<String>) {
     match Nvrtc::find() {
-        Ok(nvrtc) => Found::Yes(Compiler {
-            path: nvrtc.file().unwrap_or(nvrtc.path()).display().to_string(),
-            version: nvrtc.compiler().to_string(),
-            architectures: nvrtc.architectures().iter().map(ToString::to_string).collect(),
-        }),
-        Err(error) => Found::No { missing: error.to_string() },
+        Ok(nvrtc) => {
+            let path = nvrtc.file().unwrap_or(nvrtc.path()).display().to_string();
+            let architectures = nvrtc.architectures().iter().map(ToString::to_string).collect();
+            (Found::Yes(Compiler { path, version: nvrtc.compiler().to_string(), architectures }), Vec::new())
+        }
+        Err(Error::NoNvrtc { searched }) => {
+            (Found::No { missing: format!("no NVRTC: {}", Nvrtc::HOW_TO_GET) }, searched)
+        }
+        Err(error) => (Found::No { missing: error.to_string() }, Vec::new()),
     }
 }
 
@@ -189,7 +209,9 @@ fn cache(settings: &Settings) -> Found<Cache> {
             writable: writable(folder),
             usage,
         }),
-        Err(error) => Found::No { missing: format!("{} cannot be read: {}", folder.display(), plain(&error)) },
+        Err(error) => {
+            Found::No { missing: format!("the cache in {} is of no use: {}", folder.display(), plain(&error)) }
+        }
     }
 }
 

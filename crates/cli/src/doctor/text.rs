@@ -24,7 +24,12 @@ pub fn text(findings: &Findings) -> String {
             page.line("NVRTC", &format!("{} in {}", nvrtc.version, nvrtc.path));
             page.line("", &format!("makes code for {}", nvrtc.architectures.join(", ")));
         }
-        Found::No { missing } => page.line("NVRTC", &format!("missing: {missing}")),
+        Found::No { missing } => {
+            page.line("NVRTC", &format!("missing: {missing}"));
+            for place in &findings.nvrtc_searched {
+                page.line("", &format!("looked for {place}"));
+            }
+        }
     }
     match &findings.cache {
         Found::Yes(cache) => {

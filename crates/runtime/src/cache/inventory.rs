@@ -52,15 +52,19 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Every file of ours. Whatever else lies in the folder is not touched.
+    /// Every file of ours, none where nothing was stored yet. Whatever else lies in the
+    /// folder is not touched.
     pub(super) fn all(folder: &Path) -> io::Result<Vec<Listed>> {
         let mut files = Vec::new();
+        if !is_folder(folder)? {
+            return Ok(files);
+        }
         for place in Place::ALL {
-            let entries = match std::fs::read_dir(folder.join(place.folder())) {
-                Err(error) if is_absent(&error) => continue,
-                other => other?,
-            };
-            for entry in entries {
+            let part = folder.join(place.folder());
+            if !is_folder(&part)? {
+                continue;
+            }
+            for entry in std::fs::read_dir(part)? {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let ours = path.extension().is_some_and(|extension| extension == place.extension());
@@ -77,6 +81,18 @@ impl Listed {
         }
         Ok(files)
     }
+}
+
+/// Whether a folder is there; an error that says what it is when it is something else.
+fn is_folder(path: &Path) -> io::Result<bool> {
+    let what = match path.metadata() {
+        Ok(there) if there.is_dir() => return Ok(true),
+        Ok(there) if there.is_file() => "a file",
+        Ok(_) => "a device, a pipe or a socket",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is {what}, and no folder", path.display())))
 }
 
 /// What a cache folder holds.
