@@ -208,6 +208,14 @@ pub enum Error {
         /// Row count.
         rows: u64,
     },
+    /// More rows than row numbers can say.
+    #[error("R, the row count of the plan, is {rows}; the limit is {limit}")]
+    TooManyRows {
+        /// R.
+        rows: u64,
+        /// Most rows.
+        limit: u64,
+    },
     /// A workspace of another stream.
     #[error("the workspace belongs to another stream")]
     Workspace,

@@ -2,6 +2,8 @@
 
 use crate::dtype::IntType;
 
+use super::MAX_ROWS;
+
 /// Why a [`Spec`] does not fit a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -27,7 +29,7 @@ pub enum SpecError {
     #[error(
         "{kernel}: {name} is in 0..{extent}, and {extent} is no whole number for {count} = {value}; \
          {count} must be a multiple of {unit}, such as {}",
-        value.div_ceil(*unit) * unit
+        multiple(*value, *unit)
     )]
     Indivisible {
         /// Kernel.
@@ -84,4 +86,9 @@ pub enum SpecError {
         /// The width asked for.
         vector_bytes: u32,
     },
+}
+
+/// The next multiple of `unit`, or the one before where the next is too large.
+fn multiple(value: u64, unit: u64) -> u64 {
+    value.checked_next_multiple_of(unit).filter(|&next| next <= MAX_ROWS).unwrap_or(value / unit * unit)
 }

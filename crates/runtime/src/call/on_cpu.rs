@@ -24,7 +24,7 @@ pub(super) fn run(
         let shape = rows::shape(kernel, spec, row);
         let indices = rows::indices(kernel, inputs, row);
         let rows = tiling.install(|| validated_rows(&shape, &indices, *positions))?;
-        let sorted = kernel.sums_by(row).then(|| HostPlan::sort(&rows, shape.rows, shape.block));
+        let sorted = kernel.sums_by(row).then(|| HostPlan::sort(&rows, shape.rows, shape.block)).transpose()?;
         Ok((rows, sorted))
     })?;
     let rows = validated.iter().map(|(rows, sorted)| of_indices(rows, sorted.as_ref())).collect();

@@ -83,7 +83,7 @@ impl RowPlan {
     ///
     /// # Errors
     /// [`Error::Index`] for the smallest position at which an index is out of
-    /// its own bound; typed errors for sizes, types and devices.
+    /// its own bound; [`Error::OutOfMemory`]; typed errors for sizes, types and devices.
     pub fn build(stream: &Stream, shape: &RowShape, indices: &[AnyView<'_>]) -> Result<RowPlan, Error> {
         RowPlan::queue(stream, shape, indices)?.wait()
     }
@@ -110,7 +110,7 @@ impl RowPlan {
     ///
     /// # Errors
     /// [`Error::Zero`] for no sequence, [`Error::TooManyPositions`] and [`Error::TooManyBlocks`]
-    /// beyond 32 bits, [`Error::WrongDevice`] for a plan of another device.
+    /// beyond 32 bits, [`Error::WrongDevice`] for a plan of another device, [`Error::OutOfMemory`].
     pub fn repeat(&self, stream: &Stream, batch: u64) -> Result<RowPlan, Error> {
         let argument = || "the batch of the plan".to_owned();
         if self.device != stream.device() {

@@ -27,19 +27,25 @@ pub(super) fn build(
 
 /// The plan of a batch.
 pub(super) fn repeat(stream: &Stream, plan: &RowPlan, batch: u64) -> Result<RowPlan, Error> {
-    let rows = plan.array(PlanArray::Rows).view().to_vec::<u32>(stream)?;
-    of_rows(stream, &rows.repeat(batch as usize), plan.rows, plan.block)
+    let one = plan.array(PlanArray::Rows).view().to_vec::<u32>(stream)?;
+    let mut rows = array(plan.positions * batch)?;
+    for sequence in rows.chunks_exact_mut(one.len()) {
+        sequence.copy_from_slice(&one);
+    }
+    of_rows(stream, &rows, plan.rows, plan.block)
 }
 
 /// The plan of rows that have been checked.
 fn of_rows(stream: &Stream, rows: &[u32], row_count: u64, block: u32) -> Result<RowPlan, Error> {
+    // Sorted in the host's memory, and then copied, the rows too.
+    let positions = rows.len() as u64;
+    promised(2 * HostPlan::most_bytes(positions, row_count, block) + 4 * positions)?;
     let HostPlan { order, segment_start, block_start, partial_start, block_row } =
-        HostPlan::sort(rows, row_count, block);
+        HostPlan::sort(rows, row_count, block)?;
     let (blocks, partials) = (block_start[row_count as usize], partial_start[row_count as usize]);
     let column = |array: &[u32]| AnyTensor::from_slice(stream, array, array.len() as u64, 1);
     let arrays = [rows, &order, &segment_start, &block_start, &partial_start, &block_row];
     let [a, b, c, d, e, f] = arrays.map(column);
-    let positions = rows.len() as u64;
     Ok(RowPlan {
         device: stream.device(),
         positions,
@@ -56,7 +62,7 @@ fn of_rows(stream: &Stream, rows: &[u32], row_count: u64, block: u32) -> Result<
 /// The shape must have passed [`RowShape::check`].
 pub(crate) fn validated_rows(shape: &RowShape, indices: &[AnyView<'_>], positions: u64) -> Result<Vec<u32>, Error> {
     let columns: Vec<Column<'_>> = indices.iter().map(Column::of).collect();
-    let mut rows = vec![0; positions as usize];
+    let mut rows = array(positions)?;
     // Pieces go in order and the first error in that order is reported, so it is the smallest position's.
     let faults: Vec<Option<Error>> = rows
         .par_chunks_mut(PIECE)
@@ -120,6 +126,25 @@ impl<'a> Column<'a> {
     }
 }
 
+/// An array of the host's, all zero.
+fn array(length: u64) -> Result<Vec<u32>, Error> {
+    bytemuck::allocation::try_zeroed_vec(length as usize).map_err(|()| out_of_memory(4 * length))
+}
+
+/// Fails where the host would not give this many bytes at once. Many systems promise one array
+/// after another, and end the program when it fills them.
+fn promised(bytes: u64) -> Result<(), Error> {
+    let mut whole = Vec::<u8>::new();
+    whole.try_reserve_exact(bytes as usize).map_err(|_| out_of_memory(bytes))?;
+    // An allocation that nobody sees may be left out.
+    std::hint::black_box(&whole);
+    Ok(())
+}
+
+fn out_of_memory(bytes: u64) -> Error {
+    Error::OutOfMemory { device: "the host".to_owned(), bytes }
+}
+
 /// The arrays of a plan in the host's memory; [`PlanArray`] says what each holds.
 pub(crate) struct HostPlan {
     pub(crate) order: Vec<u32>,
@@ -130,34 +155,50 @@ pub(crate) struct HostPlan {
 }
 
 impl HostPlan {
+    /// Bytes that its arrays take at most, those of sorting included.
+    fn most_bytes(positions: u64, row_count: u64, block: u32) -> u64 {
+        4 * (positions + 3 * (row_count + 2) + positions / u64::from(block) + row_count)
+    }
+
     /// A stable counting sort of positions by row.
-    pub(crate) fn sort(rows: &[u32], row_count: u64, block: u32) -> HostPlan {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(crate) fn sort(rows: &[u32], row_count: u64, block: u32) -> Result<HostPlan, Error> {
+        promised(HostPlan::most_bytes(rows.len() as u64, row_count, block))?;
         let row_count = row_count as usize;
         // The last bucket is of positions without a row.
         let bucket = |row: u32| (row as usize).min(row_count);
-        let mut next = vec![0_u32; row_count + 2];
+        let mut next = array(row_count as u64 + 2)?;
         for &row in rows {
             next[bucket(row) + 1] += 1;
         }
         for bucket in 1..next.len() {
             next[bucket] += next[bucket - 1];
         }
-        let segment_start = next[..=row_count].to_vec();
-        let mut order = vec![0; rows.len()];
+        let mut segment_start = array(row_count as u64 + 1)?;
+        segment_start.copy_from_slice(&next[..=row_count]);
+        let mut order = array(rows.len() as u64)?;
         for (position, &row) in (0_u32..).zip(rows) {
             let next = &mut next[bucket(row)];
             order[*next as usize] = position;
             *next += 1;
         }
-        let (mut block_start, mut partial_start, mut block_row) = (vec![0], vec![0], Vec::new());
-        let mut partials = 0;
-        for (row, segment) in (0_u32..).zip(segment_start.windows(2)) {
-            let blocks = (segment[1] - segment[0]).div_ceil(block).max(1);
-            block_row.extend(std::iter::repeat_n(row, blocks as usize));
-            block_start.push(block_row.len() as u32);
-            partials += if blocks > 1 { blocks } else { 0 };
-            partial_start.push(partials);
+        // Sorted, its memory is free for the starts of blocks.
+        let (mut block_start, mut partial_start) = (next, array(row_count as u64 + 1)?);
+        block_start.truncate(row_count + 1);
+        block_start[0] = 0;
+        let (mut blocks, mut partials) = (0, 0);
+        for (row, segment) in segment_start.windows(2).enumerate() {
+            let of_row = (segment[1] - segment[0]).div_ceil(block).max(1);
+            blocks += of_row;
+            partials += if of_row > 1 { of_row } else { 0 };
+            (block_start[row + 1], partial_start[row + 1]) = (blocks, partials);
         }
-        HostPlan { order, segment_start, block_start, partial_start, block_row }
+        let mut block_row = array(blocks.into())?;
+        for (row, blocks) in (0_u32..).zip(block_start.windows(2)) {
+            block_row[blocks[0] as usize..blocks[1] as usize].fill(row);
+        }
+        Ok(HostPlan { order, segment_start, block_start, partial_start, block_row })
     }
 }

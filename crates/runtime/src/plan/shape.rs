@@ -60,9 +60,12 @@ impl RowShape {
         if self.block == 0 {
             return Err(zero("the plan", "positions a block"));
         }
+        if self.rows > MAX_ROWS {
+            return Err(Error::TooManyRows { rows: self.rows, limit: MAX_ROWS });
+        }
         let largest = self.largest();
-        if largest >= u128::from(self.rows) || self.rows > MAX_ROWS {
-            return Err(Error::RowNumber { largest, rows: self.rows.min(MAX_ROWS) });
+        if largest >= u128::from(self.rows) {
+            return Err(Error::RowNumber { largest, rows: self.rows });
         }
         // The word of an error leaves 8 bits for the term.
         if self.terms.len() > MAX_TERMS {

@@ -25,8 +25,9 @@ impl Layout {
     /// Rows `range` of it.
     pub(crate) fn of_rows(self, range: Range<u64>) -> Result<Layout, Error> {
         inside("rows", &range, self.rows)?;
-        // Where there are no columns a stride may be any number, and leads nowhere.
-        let offset = if self.columns == 0 { self.offset } else { self.offset + range.start * self.row_stride };
+        // Where no element is left a stride may be any number, and leads nowhere.
+        let none = self.columns == 0 || range.is_empty();
+        let offset = if none { self.offset } else { self.offset + range.start * self.row_stride };
         Ok(Layout { rows: range.end - range.start, offset, ..self })
     }
 
@@ -77,7 +78,7 @@ impl Layout {
 
     /// One past its last element; `None` beyond 64 bits.
     pub(crate) fn end(&self) -> Option<u64> {
-        if self.rows == 0 || self.columns == 0 {
+        if self.is_empty() {
             return Some(self.offset);
         }
         (self.rows - 1).checked_mul(self.row_stride)?.checked_add(self.offset)?.checked_add(self.columns)
@@ -93,7 +94,12 @@ impl Layout {
         self.rows <= 1 || self.row_stride == self.columns
     }
 
-    /// Bytes of a row, and where a row begins.
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0 || self.columns == 0
+    }
+
+    /// Bytes of a row that has any, and where it begins.
     pub(crate) fn row_bytes(&self, row: u64) -> Range<usize> {
         let start = (self.offset + row * self.row_stride) * self.ty.bytes();
         start as usize..(start + self.columns * self.ty.bytes()) as usize

@@ -115,6 +115,9 @@ impl<'a> AnyViewMut<'a> {
     /// [`Error::WrongDevice`]; what the device reports.
     pub fn fill(&mut self, stream: &Stream, byte: u8) -> Result<(), Error> {
         let layout = self.layout;
+        if layout.is_empty() {
+            return Ok(());
+        }
         match (&mut self.bytes, &stream.0) {
             (BytesMut::Host(bytes), _) => {
                 for row in 0..layout.rows {
@@ -152,6 +155,9 @@ impl<'a> AnyViewMut<'a> {
                 let because = "the target has".to_owned();
                 return Err(Error::Size { argument: "the source".to_owned(), axis, found, expected, because });
             }
+        }
+        if layout.is_empty() {
+            return Ok(());
         }
         match (&mut self.bytes, source.bytes, &stream.0) {
             (BytesMut::Host(to), Bytes::Host(from), _) => {

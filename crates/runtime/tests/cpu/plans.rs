@@ -125,6 +125,10 @@ fn impossible_plans() {
     assert!(matches!(build(vec![term(1, 4)], 0, 3, 256), Error::RowNumber { largest: 3, rows: 3 }));
     assert!(matches!(build(vec![term(1, 3)], 1, 3, 256), Error::RowNumber { largest: 3, rows: 3 }));
     assert!(matches!(build(vec![term(u64::MAX, u64::MAX)], 0, 3, 256), Error::RowNumber { .. }));
+    for rows in [u64::from(u32::MAX), u64::MAX] {
+        let refused = build(vec![term(1, 3)], 0, rows, 256).to_string();
+        assert_eq!(refused, format!("R, the row count of the plan, is {rows}; the limit is 4294967294"));
+    }
     assert!(matches!(build(vec![term(1, 0)], 0, 3, 256), Error::Zero { .. }));
     assert!(matches!(build(vec![term(1, 3)], 0, 3, 0), Error::Zero { .. }));
     assert!(matches!(build(vec![], 0, 3, 256), Error::Arguments { .. }));
@@ -134,4 +138,37 @@ fn impossible_plans() {
     assert!(matches!(RowPlan::new(&stream, column(&floats), 3).unwrap_err(), Error::ElementType { .. }));
     let uneven = RowPlan::affine(&stream, &[(column(&[0_i64]), 3, 2), (column(&[0_i64, 0]), 1, 3)]);
     assert!(matches!(uneven.unwrap_err(), Error::Size { found: 2, expected: 1, .. }));
+}
+
+/// Says in a process that its address space has been limited.
+#[cfg(target_os = "linux")]
+const LIMITED: &str = "ROWLOOM_TEST_LIMITED";
+
+/// Runs this test again where 4 GiB of addresses must do, in which no plan below fits.
+#[cfg(target_os = "linux")]
+#[test]
+fn plans_that_memory_does_not_hold_are_errors() {
+    use std::process::Command;
+
+    if std::env::var_os(LIMITED).is_none() {
+        let name = "plans::plans_that_memory_does_not_hold_are_errors";
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -v 4194304 && exec \"$0\" \"$1\" --exact"])
+            .arg(std::env::current_exe().unwrap())
+            .arg(name)
+            .env(LIMITED, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("1 passed"), "{}: {said}", output.status);
+        return;
+    }
+    let stream = cpu();
+    let out_of_memory =
+        |plan: Result<RowPlan, Error>| assert!(matches!(plan, Err(Error::OutOfMemory { .. })), "{plan:?}");
+    out_of_memory(RowPlan::new(&stream, column(&[0_i64]), 4_294_967_294));
+    let one = RowPlan::new(&stream, column(&[0_i64]), 1).unwrap();
+    out_of_memory(one.repeat(&stream, 4_000_000_000));
+    let index = AnyView::from_slice(&[0_u8], 1, 1).unwrap().expanded(4_000_000_000).unwrap();
+    out_of_memory(RowPlan::new(&stream, index, 1));
 }
