@@ -4,6 +4,7 @@
 //! have a length of their own; any other S gets the same runs in proportion.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use rand::RngExt;
@@ -90,8 +91,13 @@ impl Packing {
 
     /// `positions` positions of it, the timesteps reduced to `0..timesteps`.
     pub fn indices(self, positions: u64, timesteps: u64, seed: u64) -> Indices {
+        self.piece(positions, 0..positions, timesteps, seed)
+    }
+
+    /// Positions `piece` of `positions`. Of the others nothing is kept.
+    fn piece(self, positions: u64, piece: Range<u64>, timesteps: u64, seed: u64) -> Indices {
         let runs = match self {
-            Packing::Interleaved => return interleaved(positions, timesteps, seed),
+            Packing::Interleaved => return interleaved(positions, piece, timesteps, seed),
             Packing::Block => block(timesteps),
             Packing::T2va4s | Packing::T2va15s | Packing::Fl2va | Packing::Ref2va => {
                 self.runs().unwrap_or_default().to_vec()
@@ -103,7 +109,8 @@ impl Packing {
         for (timestep, modality, length) in runs {
             done += length;
             // Ends are rounded, not lengths: the runs always add up to S.
-            let end = (u128::from(positions) * u128::from(done) / u128::from(total)) as usize;
+            let end = (u128::from(positions) * u128::from(done) / u128::from(total)) as u64;
+            let end = (end.clamp(piece.start, piece.end) - piece.start) as usize;
             indices.timestep.resize(end, timestep % timesteps as i64);
             indices.modality.resize(end, modality);
         }
@@ -111,9 +118,19 @@ impl Packing {
     }
 }
 
-fn interleaved(positions: u64, timesteps: u64, seed: u64) -> Indices {
+fn interleaved(positions: u64, piece: Range<u64>, timesteps: u64, seed: u64) -> Indices {
     let mut generator = random::generator(seed, random::LAYOUT);
-    let mut draw = |bound: u64| (0..positions).map(|_| generator.random_range(0..bound) as i64).collect();
+    let mut draw = |bound: u64| {
+        let mut kept = Vec::with_capacity((piece.end - piece.start) as usize);
+        // Every position is drawn, for the number of the next one depends on it.
+        for position in 0..positions {
+            let number = generator.random_range(0..bound) as i64;
+            if piece.contains(&position) {
+                kept.push(number);
+            }
+        }
+        kept
+    };
     Indices { timestep: draw(timesteps), modality: draw(MODALITIES) }
 }
 
@@ -131,14 +148,8 @@ impl Layout {
     /// `positions` positions of it, each timestep in `0..timesteps`. A shard is cut
     /// from a whole that is as many times longer.
     pub fn indices(self, positions: u64, timesteps: u64, seed: u64) -> Indices {
-        let Some((piece, pieces)) = self.shard else {
-            return self.packing.indices(positions, timesteps, seed);
-        };
-        let whole = self.packing.indices(positions * pieces, timesteps, seed);
-        let cut = |values: Vec<i64>| {
-            values.into_iter().skip((positions * (piece - 1)) as usize).take(positions as usize).collect()
-        };
-        Indices { timestep: cut(whole.timestep), modality: cut(whole.modality) }
+        let (piece, pieces) = self.shard.unwrap_or((1, 1));
+        self.packing.piece(positions * pieces, positions * (piece - 1)..positions * piece, timesteps, seed)
     }
 
     /// Positions of the video itself, or of this piece of it.
@@ -192,7 +203,7 @@ fn parse(word: &str) -> Option<Layout> {
         Some(shard) => {
             let (piece, pieces) = shard.split_once('/')?;
             let (piece, pieces) = (piece.parse().ok()?, pieces.parse().ok()?);
-            // The whole is made in memory before it is cut.
+            // Every position of an interleaved whole is drawn.
             if pieces > 64 || !(1..=pieces).contains(&piece) {
                 return None;
             }
@@ -254,10 +265,14 @@ mod tests {
 
     #[test]
     fn shards_are_the_pieces_of_the_whole_in_order() {
-        let whole = Packing::Ref2va.indices(1000, 3, 11);
-        let pieces = (1..=8)
-            .map(|piece| Layout { packing: Packing::Ref2va, shard: Some((piece, 8)) }.indices(125, 3, 11).timestep);
-        assert_eq!(pieces.collect::<Vec<_>>().concat(), whole.timestep);
+        for packing in Packing::ALL {
+            let whole = packing.indices(1000, 3, 11);
+            let piece = |piece| Layout { packing, shard: Some((piece, 8)) }.indices(125, 3, 11);
+            let pieces: Vec<Indices> = (1..=8).map(piece).collect();
+            assert_eq!(pieces.iter().flat_map(|piece| &piece.timestep).copied().collect::<Vec<_>>(), whole.timestep);
+            assert_eq!(pieces.iter().flat_map(|piece| &piece.modality).copied().collect::<Vec<_>>(), whole.modality);
+            assert!(pieces.iter().all(|piece| piece.timestep.capacity() <= 256), "more than the piece was kept");
+        }
     }
 
     #[test]
