@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::output;
-use crate::report::table::{CHECKS, Line, aligned, lines_of_size, number_text, sizes};
+use crate::report::table::{CHECKS, Line, aligned, escaped, lines_of_size, number_text, sizes};
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
@@ -110,7 +110,8 @@ fn compare(reports: &[Report]) -> Result<Comparison<'_>> {
         let (left, right) = (&first.report["op"], &other.report["op"]);
         return Err(Error::failed(format!(
             "{} is a report of {left} and {} one of {right}; compare reports of one kernel",
-            first.name, other.name
+            escaped(&first.name),
+            escaped(&other.name)
         )));
     }
     let columns: Vec<Column<'_>> = reports
@@ -186,7 +187,7 @@ fn warnings(reports: &[Report]) -> Vec<String> {
 
 impl Comparison<'_> {
     fn text(&self) -> String {
-        let mut text: String = self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+        let mut text: String = self.warnings.iter().map(|warning| format!("warning: {}\n", escaped(warning))).collect();
         let header = self.columns.iter().map(|column| format!("{}: {}", column.report.name, column.implementation));
         let mut table = vec![std::iter::once(String::new()).chain(header).collect::<Vec<_>>()];
         for (name, cells) in &self.rows {
@@ -304,6 +305,26 @@ mod tests {
             assert_eq!(cells("fwd_rel_err"), order.map(|at| ["NaN", "0"][at]));
             assert_eq!(cells("grad_rel_err"), order.map(|at| ["inf", "2.50e-3"][at]));
         }
+    }
+
+    #[test]
+    fn counts_of_any_size_and_names_of_any_letters_are_shown() {
+        let most = json!({"fwd_differ": u64::MAX, "rowgrad_differ": 1, "sub_batches": 3, "rows": u64::MAX});
+        let sums = json!({
+            "isolated_rows": u64::MAX, "other_rows_permuted": u64::MAX, "schedules": 1,
+            "isolated_rows_differ": u64::MAX, "other_rows_permuted_differ": 2, "schedules_differ": 1});
+        let checks = json!({"all_rows": {"1": most, "2": most}, "full_vs_sub_batches": most, "table_gradient": sums});
+        let mut huge = report("e\u{1b}[31m\nvil", "NVIDIA\u{9b}H200", true, 1.0);
+        let at = json!({"\u{7}": {"fwd_us": 1.0}});
+        let result = json!({"batch_invariance": checks, "accuracy_latency": at});
+        huge.report["results"]["plain"] = json!({"\u{1b}]0;x\u{7}": result});
+        let reports = [huge, report("new", "NVIDIA H200", false, 1.0)];
+        let comparison = compare(&reports).expect("a comparison");
+        let text = comparison.text();
+        assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+        assert!(text.contains("e\\u{1b}[31m\\nvil: \\u{1b}]0;x\\u{7}"), "{text}");
+        assert_eq!(text.matches("18446744073709551615 of 18446744073709551615").count(), 2, "{text}");
+        assert!(text.contains("18446744073709551615 of 3"), "{text}");
     }
 
     #[test]

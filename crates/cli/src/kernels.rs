@@ -78,10 +78,20 @@ pub fn counts(kernel: &Verified, given: &[RowCount]) -> Result<Vec<u64>> {
             return Err(Error::usage(format!("{} has no row count `{name}`; it has {counts}", kernel.name)));
         }
     }
+    for (at, RowCount { name, rows }) in given.iter().enumerate() {
+        if let Some(before) = given[..at].iter().find(|before| before.name == *name) {
+            let (name, what) = match name {
+                Some(name) => (format!("{name}="), name.as_str()),
+                None => (String::new(), "all row counts"),
+            };
+            let before = before.rows;
+            return Err(Error::usage(format!("--rows has {name}{before} and {name}{rows}; give {what} one number")));
+        }
+    }
     let value = |count: &String| {
         // What names this count wins over what speaks of all.
-        let named = given.iter().rfind(|given| given.name.as_ref() == Some(count));
-        let given = named.or_else(|| given.iter().rfind(|given| given.name.is_none()));
+        let named = given.iter().find(|given| given.name.as_ref() == Some(count));
+        let given = named.or_else(|| given.iter().find(|given| given.name.is_none()));
         given.map(|given| given.rows).ok_or_else(|| {
             Error::usage(format!("{} needs a value for {count}; add --rows {count}=NUMBER", kernel.name))
         })

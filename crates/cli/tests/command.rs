@@ -126,6 +126,9 @@ fn bad_requests_are_one_sentence_and_exit_2() {
         (emit(&["--rows", "10"]), "R / 3 is no whole number for R = 10"),
         (emit(&["--rows", "0"]), "R is 0; it must be at least 1"),
         (emit(&["--rows", "N=9"]), "adaln_row_gather has no row count `N`; it has R"),
+        (emit(&["--rows", "R=9,R=12"]), "--rows has R=9 and R=12; give R one number"),
+        (emit(&["--rows", "9,R=9,12"]), "--rows has 9 and 12; give all row counts one number"),
+        (emit(&["--rows", "4294967294"]), "R must be a multiple of 3, such as 4294967292"),
         (emit(&["--rows", "nine"]), "`nine` is no number of rows"),
         (emit(&["--dtype", "bf17"]), "`bf17` is no element type; it is one of f32, f16, bf16"),
         (emit(&["--index", "i128"]), "`i128` is no index type; it is one of u8, i32, i64"),
@@ -171,6 +174,7 @@ fn places_that_cannot_be_written_are_found_before_the_work() {
         (folder.path(), "it is a folder; name a file in it"),
         (&*missing, "there is no such folder; make it or choose another --out"),
         (&*inside, "not a directory; choose another --out"),
+        (&folder.path().join("missing/"), "it names a folder; name a file in it"),
     ] {
         let path = path.to_str().expect("text");
         for arguments in [

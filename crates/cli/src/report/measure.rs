@@ -89,6 +89,7 @@ pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol
         };
         (name, outcome)
     });
+    let directions = [("forward", &case.forward), ("backward", &case.backward)];
     Ok(Everything {
         results: Results { plain: outcomes.collect() },
         ceilings: measured.ceilings.into_iter().collect(),
@@ -99,10 +100,8 @@ pub fn measure(declaration: &Declaration, case: &Case, device: &Device, protocol
             index: IntType::I64.to_string(),
             generator: random::GENERATOR.to_owned(),
             columns_at_once: columns_at_once(case, !is_gpu(device), protocol.full_batch.max(protocol.largest())),
-            traffic: [("forward", &case.forward), ("backward", &case.backward)]
-                .map(|(direction, kernel)| (direction, traffic(case, kernel)))
-                .into_iter()
-                .collect(),
+            sums: directions.iter().filter(|(_, kernel)| has_sums(kernel)).map(|(direction, _)| *direction).collect(),
+            traffic: directions.map(|(direction, kernel)| (direction, traffic(case, kernel))).into_iter().collect(),
             timing: timing(device),
             protocol: protocol.clone(),
         },

@@ -58,7 +58,7 @@ pub struct Args {
     /// Where it runs: cpu, cuda:0 or emulated.
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// Small batches and few runs: about a minute on two cores.
+    /// Small batches and few runs: under two minutes on two cores.
     #[arg(long)]
     quick: bool,
     /// How positions are packed: interleaved, block, t2va-4s, t2va-15s, fl2va, ref2va, or a piece such as ref2va:3/8.
@@ -92,10 +92,10 @@ pub fn run(args: &Args) -> Result<()> {
         }
         Error::failed(error)
     })?;
-    let output = Output::open(Some(&args.out))?;
+    let output = Output::open_with(&args.out, &figures::FILES)?;
     let published = Published::of(kernel.name);
     let protocol = protocol(args, &device);
-    memory::check(&case, &spec, &protocol.positions)?;
+    memory::check(&case, &spec, &device, &protocol.positions)?;
     let measured = measure::measure(declaration, &case, &device, &protocol)?;
     let (rowloom_commit, tracked_tree_dirty) = environment::commit();
     let text = |key| published.as_ref().and_then(|published| published.text(key));

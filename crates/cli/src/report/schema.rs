@@ -292,6 +292,8 @@ pub struct Record {
     pub generator: String,
     /// Columns that comparisons hold in memory at once, at the largest S.
     pub columns_at_once: u64,
+    /// Directions that sum over positions: what `correctly_rounded` is of.
+    pub sums: Vec<&'static str>,
     /// What a call of each direction must move.
     pub traffic: Keyed<Traffic>,
     /// How times were taken.

@@ -14,7 +14,7 @@ pub const CHECKS: [(&str, Check); 7] = [
     ("positions alone, differ", |result| all_rows(&result["batch_invariance"]["all_rows"])),
     ("sub-batches, differ", |result| {
         let check = &result["batch_invariance"]["full_vs_sub_batches"];
-        of(sum(&check["fwd_differ"], &check["rowgrad_differ"]), &check["sub_batches"])
+        of(sum([&check["fwd_differ"], &check["rowgrad_differ"]]), &check["sub_batches"])
     }),
     ("sweep, differ", |result| {
         let check = &result["batch_invariance"]["batch_size_sweep"];
@@ -23,9 +23,8 @@ pub const CHECKS: [(&str, Check); 7] = [
     ("sums by rows, schedules, differ", |result| {
         let check = &result["batch_invariance"]["table_gradient"];
         let keys = ["isolated_rows", "other_rows_permuted", "schedules"];
-        let total: Option<u64> = keys.iter().map(|key| check[*key].as_u64()).sum();
-        let differ: Option<u64> = keys.iter().map(|key| check[format!("{key}_differ")].as_u64()).sum();
-        of(differ, &total.into())
+        let compared = sum(keys.iter().map(|key| &check[*key]));
+        of(sum(keys.iter().map(|key| &check[format!("{key}_differ")])), &compared.into())
     }),
     ("sums repeated, differ", |result| {
         let check = &result["batch_invariance"]["table_gradient"];
@@ -76,14 +75,15 @@ fn of(part: Option<u64>, whole: &Value) -> Value {
     }
 }
 
-fn sum(left: &Value, right: &Value) -> Option<u64> {
-    Some(left.as_u64()? + right.as_u64()?)
+/// Of counts; nothing where one is none. A file may hold any: none wraps.
+fn sum<'v>(counts: impl IntoIterator<Item = &'v Value>) -> Option<u64> {
+    counts.into_iter().try_fold(0, |sum: u64, count| Some(sum.saturating_add(count.as_u64()?)))
 }
 
 fn all_rows(check: &Value) -> Value {
     let batches = || check.as_object().into_iter().flatten().map(|(_, batch)| batch);
-    let rows: Option<u64> = batches().map(|batch| batch["rows"].as_u64()).sum();
-    let differ = batches().map(|batch| sum(&batch["fwd_differ"], &batch["rowgrad_differ"])).sum();
+    let rows = sum(batches().map(|batch| &batch["rows"]));
+    let differ = sum(batches().flat_map(|batch| [&batch["fwd_differ"], &batch["rowgrad_differ"]]));
     if check.is_object() { of(differ, &rows.into()) } else { Value::Null }
 }
 
@@ -115,13 +115,23 @@ pub fn time_text(us: f64) -> String {
     }
 }
 
-/// Columns of equal width, the first one to the left.
+/// With control characters spelt out: a terminal would obey them.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        if letter.is_control() { escaped.extend(letter.escape_default()) } else { escaped.push(letter) }
+    }
+    escaped
+}
+
+/// Columns of equal width, the first one to the left; control characters spelt out.
 pub fn aligned(table: &[Vec<String>]) -> String {
+    let table: Vec<Vec<String>> = table.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
     let columns = table.first().map_or(0, Vec::len);
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in table {
+    for row in &table {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
