@@ -95,12 +95,13 @@ pub fn speed(report: &Value) -> Figure {
     }
 }
 
-/// Gradient error and correct rounding, the published figures beside ours.
+/// Error and correct rounding of what sums over positions, the published figures beside ours.
 pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
     // Theirs have the published layout, and errors of another one are no match for them.
     let published = published.filter(|_| report["environment"]["layout"] == Layout::INTERLEAVED.to_string());
     let theirs: Vec<(String, &Value)> = published.map_or_else(Vec::new, |published| published.short_names().collect());
-    let lowest = lowest_decade(report);
+    let sums = Sums::of(report);
+    let lowest = lowest_decade(report, &sums);
     let place = |error: f64| ((error.log10() - lowest) / (0.3 - lowest)).max(0.0);
     let groups = |of: &dyn Fn(&Value) -> (Option<f64>, String)| -> Vec<Group> {
         let group = |positions: String| {
@@ -118,7 +119,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
         };
         sizes(measured(report).map(|(_, result)| result)).into_iter().map(group).collect()
     };
-    let errors = groups(&|at| match largest(&at["grad_rel_err"]) {
+    let errors = groups(&|at| match sums.error(at) {
         Some(0.0) => (Some(0.0), "0".to_owned()),
         Some(error) if !error.is_finite() => (Some(1.0), error.to_string()),
         Some(error) => (Some(place(error)), if error < 1e-3 { format!("{error:.2e}") } else { format!("{error:.5}") }),
@@ -135,17 +136,17 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
     };
     Figure {
         name: "accuracy",
-        title: format!("{}: accuracy of the gradient", report["op"].as_str().unwrap_or_default()),
+        title: format!("{}: accuracy of the {}", report["op"].as_str().unwrap_or_default(), sums.name()),
         subtitle: subtitle(report),
         panels: vec![
             Panel {
-                title: "gradient error".to_owned(),
+                title: format!("{} error", sums.name()),
                 axis: "max|error| / max|exact|, logarithmic",
                 ticks: (lowest as i32..=0).map(decade).collect(),
                 groups: errors,
             },
             Panel {
-                title: "gradient elements correctly rounded".to_owned(),
+                title: format!("{} elements correctly rounded", sums.name()),
                 axis: "share equal to the exact sum rounded once, %",
                 ticks: [0, 25, 50, 75, 100].map(percent).to_vec(),
                 groups: rounded,
@@ -154,10 +155,41 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
     }
 }
 
+/// The directions that sum over positions: those whose elements are rounded sums.
+struct Sums {
+    forward: bool,
+    backward: bool,
+}
+
+impl Sums {
+    fn of(report: &Value) -> Sums {
+        let has = |direction: &str| {
+            report["protocol"]["sums"].as_array().is_some_and(|sums| sums.iter().any(|sum| sum == direction))
+        };
+        Sums { forward: has("forward"), backward: has("backward") }
+    }
+
+    /// What they make.
+    fn name(&self) -> &'static str {
+        match self {
+            Sums { forward: true, backward: true } => "output and gradient",
+            Sums { forward: true, backward: false } => "output",
+            Sums { forward: false, .. } => "gradient",
+        }
+    }
+
+    /// Its error.
+    fn error(&self, at: &Value) -> Option<f64> {
+        let forward = self.forward.then(|| Number::read(&at["fwd_rel_err"])).flatten();
+        let backward = (self.backward || !self.forward).then(|| largest(&at["grad_rel_err"])).flatten();
+        Number::largest(forward.into_iter().chain(backward))
+    }
+}
+
 /// The power of ten at which the axis of errors begins: of the smallest error, at most -3.
-fn lowest_decade(report: &Value) -> f64 {
+fn lowest_decade(report: &Value, sums: &Sums) -> f64 {
     let sizes = measured(report).flat_map(|(_, result)| result["accuracy_latency"].as_object().into_iter().flatten());
-    let errors = sizes.filter_map(|(_, at)| largest(&at["grad_rel_err"])).filter(|error| *error > 0.0);
+    let errors = sizes.filter_map(|(_, at)| sums.error(at)).filter(|error| *error > 0.0);
     errors.fold(-3.0, |lowest: f64, error| lowest.min(error.log10().floor()))
 }
 

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use super::published::Published;
 use bars::Figure;
 
+/// What follows a report's name in those of its figures' files.
+pub const FILES: [&str; 4] = ["speed.png", "speed.svg", "accuracy.png", "accuracy.svg"];
+
 /// A drawn figure.
 pub struct Drawn {
     /// What follows the report's name in its own: `speed`, `accuracy`.
@@ -60,6 +63,8 @@ mod tests {
     fn both_figures_are_what_their_names_say() {
         let figures = figures(&report(), Published::of("adaln_row_gather").as_ref()).expect("figures");
         assert_eq!(figures.iter().map(|figure| figure.name).collect::<Vec<_>>(), ["speed", "accuracy"]);
+        let files = figures.iter().flat_map(|figure| ["png", "svg"].map(|end| format!("{}.{end}", figure.name)));
+        assert!(files.eq(FILES));
         for figure in &figures {
             assert!(figure.png.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", figure.name);
             let svg = std::str::from_utf8(&figure.svg).expect("text");
@@ -75,12 +80,34 @@ mod tests {
     }
 
     #[test]
+    fn accuracy_is_of_what_sums() {
+        let text = |sums: &[&str]| {
+            let mut report = report();
+            report["protocol"]["sums"] = serde_json::json!(sums);
+            report["results"]["plain"] = serde_json::json!({"rowloom": {"accuracy_latency": {"257": {
+                "fwd_rel_err": 3e-5, "grad_rel_err": {"source": 0.0}, "correctly_rounded": 0.58}}}});
+            let figures = figures(&report, None).expect("figures");
+            String::from_utf8_lossy(&figures.last().expect("one").svg).into_owned()
+        };
+        let forward = text(&["forward"]);
+        for words in ["accuracy of the output", "output error", "output elements correctly rounded", "3.00e-5", "1e-5"]
+        {
+            assert!(forward.contains(words), "{words}: {forward}");
+        }
+        let backward = text(&["backward"]);
+        assert!(backward.contains("gradient error") && !backward.contains("3.00e-5"), "{backward}");
+        let both = text(&["forward", "backward"]);
+        assert!(both.contains("output and gradient error") && both.contains("3.00e-5"), "{both}");
+    }
+
+    #[test]
     fn a_report_without_ceilings_has_no_figure_of_speed() {
         let mut report = report();
         report["environment"]["ceilings"] = serde_json::json!({});
         let figures = figures(&report, None).expect("figures");
         assert_eq!(figures.iter().map(|figure| figure.name).collect::<Vec<_>>(), ["accuracy"]);
     }
+
     fn svg(report: &Value) -> [String; 2] {
         let figures = figures(report, Published::of("adaln_row_gather").as_ref()).expect("figures");
         [0, 1].map(|at| String::from_utf8_lossy(&figures[at].svg).into_owned())
