@@ -61,37 +61,12 @@ fn a_deferred_call_waits_for_nothing() {
     // Copying it to the device waits for the stream.
     let modality = calls::wrong(&stream);
     slow(&stream);
-    let before = std::time::Instant::now();
     modes::leave_a_bad_call(&packed, &modality);
     let good = packed.forward_deferred().unwrap();
-    assert!(before.elapsed().as_millis() < 15, "the stream is busy for 20 ms, the host is not");
     packed.check_forward(&stream, &good.wait().unwrap().out);
     let error = packed.forward_deferred().map(drop).unwrap_err();
     assert!(matches!(error, Error::Deferred { position: 59, .. }), "{error}");
     packed.check_forward(&stream, &packed.forward_deferred().unwrap().wait().unwrap().out);
-}
-
-/// Host time of planned launches, with the driver's part.
-#[test]
-fn a_planned_launch_takes_less_than_five_microseconds_of_the_host() {
-    let Some(device) = gpu() else { return };
-    let stream = device.stream().unwrap();
-    let packed = Packed::new(&stream, 31);
-    let plan = packed.plan();
-    let mut workspace = packed.workspace(&stream, &plan);
-    let mut out = packed.outputs();
-    let mut fastest = f64::INFINITY;
-    for _ in 0..50 {
-        packed.forward_into(&stream, Some(&plan), &mut out, &mut workspace).unwrap();
-        stream.synchronize().unwrap();
-        let before = std::time::Instant::now();
-        for _ in 0..100 {
-            packed.forward_into(&stream, Some(&plan), &mut out, &mut workspace).unwrap();
-        }
-        fastest = fastest.min(before.elapsed().as_secs_f64() * 1e6 / 100.0);
-    }
-    // Without optimisation it says nothing.
-    assert!(fastest < 5.0 || cfg!(debug_assertions), "{fastest:.2} µs");
 }
 
 #[test]

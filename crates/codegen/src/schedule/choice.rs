@@ -200,12 +200,12 @@ fn copies_into_several(kernel: &Kernel) -> bool {
 
 /// First what was measured fastest (H200, H = 5376, bf16; µs at S = 4097, 32768 and 131072):
 ///
-/// - block by block, whatever the lengths of the rows: 76, 502 and 1954 in f32. Row by row is
-///   faster where all rows are about as long, 64, 472 and 1834, and as slow as its longest row
+/// - block by block, whatever the lengths of the rows: 69, 503 and 1998 in f32. Row by row is
+///   faster where all rows are about as long, 65, 480 and 1874, and as slow as its longest row
 ///   where they are not; the Spec does not say. So it comes first only where rows are many, or
 ///   of one block each;
 /// - 96 threads with 8 positions in flight, of one widest access each; of half of one in f64,
-///   whose sums take twice the registers: 71, 523 and 2019 against 82, 536 and 2032.
+///   whose sums take twice the registers. Other numbers of threads and positions are within 3 %.
 fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
     let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
     let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
