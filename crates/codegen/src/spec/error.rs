@@ -4,7 +4,7 @@ use crate::dtype::IntType;
 
 use super::MAX_ROWS;
 
-/// Why a [`Spec`] does not fit a kernel.
+/// Why a [`Spec`](super::Spec) does not fit a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// A list of the wrong length.

@@ -74,7 +74,7 @@ pub fn plans(
 /// The same without waiting.
 ///
 /// # Errors
-/// As [`plans`], but for indices, of which [`PendingPlans::wait`] says.
+/// As [`plans`], but for indices, of which [`rows::PendingPlans::wait`] says.
 pub fn queue_plans<'k, 't>(
     stream: &Stream,
     kernel: &'k Verified,

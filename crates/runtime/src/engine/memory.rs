@@ -41,6 +41,9 @@ struct Uses {
     readers: Vec<Reader>,
 }
 
+/// Readers from which on those whose work is done are forgotten.
+const MANY_READERS: usize = 16;
+
 struct Reader {
     queue: Arc<Queue>,
     /// Whether it comes after all that the writers have queued.
@@ -59,6 +62,10 @@ impl Uses {
 
     fn reader(&mut self, queue: &Arc<Queue>) -> &mut Reader {
         let at = self.readers.iter().position(|reader| reader.queue.is(queue)).unwrap_or_else(|| {
+            // A table that lives long is read by many streams that do not.
+            if self.readers.len() >= MANY_READERS {
+                self.readers.retain(|reader| !reader.queue.is_idle());
+            }
             self.readers.push(Reader { queue: queue.clone(), ordered: false });
             self.readers.len() - 1
         });
@@ -283,5 +290,25 @@ impl<'a> Region<'a> {
     fn bound(&self, offset: u64, bytes: u64) {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.bytes), "{bytes} bytes at {offset} of {}", self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MANY_READERS;
+    use crate::device::{Device, Place};
+    use crate::once::lock;
+    use crate::tensor::Tensor;
+
+    #[test]
+    fn streams_whose_reads_are_done_are_closed() {
+        let device = Device::emulated(0).unwrap();
+        let Place::Accelerator(engine) = &device.0 else { panic!("an accelerator") };
+        let tensor = Tensor::from_slice(&device.stream().unwrap(), &[1.0_f32, 2.0], 2, 1).unwrap();
+        for _ in 0..100 {
+            assert_eq!(tensor.to_vec(&device.stream().unwrap()).unwrap(), [1.0, 2.0]);
+        }
+        let open = lock(&engine.queues).values().filter(|queue| queue.strong_count() > 0).count();
+        assert!(open <= MANY_READERS + 2, "{open} streams are open");
     }
 }

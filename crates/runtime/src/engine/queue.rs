@@ -121,6 +121,26 @@ impl Queue {
         self.submissions.load(Ordering::SeqCst) == 0
     }
 
+    /// Whether all that was ever submitted is done. Of a framework's stream we cannot know.
+    pub(super) fn is_idle(self: &Arc<Self>) -> bool {
+        if self.borrowed || !self.is_settled() {
+            return false;
+        }
+        let Ok(submission) = self.submit_uncaptured("looking at a stream") else { return false };
+        let accelerator = &submission.engine.accelerator;
+        match accelerator.record(submission.raw) {
+            Ok(None) => true,
+            Ok(Some(event)) => {
+                // SAFETY: the event is of this device, and given back once.
+                let done = unsafe { accelerator.is_done(event) };
+                // SAFETY: as above.
+                unsafe { accelerator.release_event(event) };
+                done.unwrap_or(false)
+            }
+            Err(_) => false,
+        }
+    }
+
     pub(crate) fn synchronize(self: &Arc<Self>) -> Result<(), Error> {
         let submission = self.submit_uncaptured("waiting for the stream")?;
         self.engine.accelerator.synchronize(self.raw)?;
