@@ -76,7 +76,7 @@ fn loaded(positions: &[u64], gradient: Option<DType>) -> HashSet<String> {
         }
     }
     let row = AnyTensor::from_slice(&stream, &[8i64], 1, 1).expect("memory");
-    RowPlan::new(&stream, row.view(), 9).expect("a plan");
+    RowPlan::new(&stream, row.view(), 9).expect("a plan").repeat(&stream, 2).expect("a batch");
     let hash = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
     device.loaded_sources().into_iter().map(hash).collect()
 }
