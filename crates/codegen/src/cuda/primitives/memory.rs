@@ -23,16 +23,24 @@ template <typename V> union rl_registers {
     host: "",
 };
 
-/// Read-only path; wide loads are streams, which leave the first-level cache to the rest.
-pub(super) static LOAD: Definition = Definition {
-    words: &["rl_load"], 
-    device: "\
-template <typename V> RL_INLINE V rl_load(const void* address) {
+/// The texts of a load through the read-only path, by 16 and 8 bytes with a hint.
+macro_rules! load {
+    ($name:literal, $hint:literal) => {
+        Definition {
+            words: &[$name],
+            device: concat!(
+                "template <typename V> RL_INLINE V ",
+                $name,
+                "(const void* address) {
     rl_registers<V> at;
     if constexpr (sizeof(V) == 16) {
-        asm(\"ld.global.nc.L1::no_allocate.v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
+        asm(\"ld.global.nc",
+                $hint,
+                ".v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
     } else if constexpr (sizeof(V) == 8) {
-        asm(\"ld.global.nc.L1::no_allocate.u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
+        asm(\"ld.global.nc",
+                $hint,
+                ".u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 4) {
         asm(\"ld.global.nc.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 2) {
@@ -42,47 +50,29 @@ template <typename V> RL_INLINE V rl_load(const void* address) {
     }
     return at.value;
 }
-",
-    host: "\
-template <typename V> RL_INLINE V rl_load(const void* address, int line = __builtin_LINE()) {
+"
+            ),
+            host: concat!(
+                "template <typename V> RL_INLINE V ",
+                $name,
+                "(const void* address, int line = __builtin_LINE()) {
     V value;
     rl_host::check_load(address, sizeof(V), line);
     __builtin_memcpy(&value, address, sizeof(V));
     return value;
 }
-",
-};
+"
+            ),
+        }
+    };
+}
+
+/// Read-only path; wide loads are streams, which leave the first-level cache to the rest.
+pub(super) static LOAD: Definition = load!("rl_load", ".L1::no_allocate");
 
 /// A table's rows are read by many positions: where outputs stream past the second-level cache,
 /// a load that the first level serves costs nothing of the traffic that stores need.
-pub(super) static LOAD_KEPT: Definition = Definition {
-    words: &["rl_load_kept"],
-    device: "\
-template <typename V> RL_INLINE V rl_load_kept(const void* address) {
-    rl_registers<V> at;
-    if constexpr (sizeof(V) == 16) {
-        asm(\"ld.global.nc.v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
-    } else if constexpr (sizeof(V) == 8) {
-        asm(\"ld.global.nc.u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
-    } else if constexpr (sizeof(V) == 4) {
-        asm(\"ld.global.nc.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
-    } else if constexpr (sizeof(V) == 2) {
-        asm(\"ld.global.nc.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
-    } else {
-        asm(\"ld.global.nc.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
-    }
-    return at.value;
-}
-",
-    host: "\
-template <typename V> RL_INLINE V rl_load_kept(const void* address, int line = __builtin_LINE()) {
-    V value;
-    rl_host::check_load(address, sizeof(V), line);
-    __builtin_memcpy(&value, address, sizeof(V));
-    return value;
-}
-",
-};
+pub(super) static LOAD_KEPT: Definition = load!("rl_load_kept", "");
 
 pub(super) static LOAD_FRESH: Definition = Definition {
     words: &["rl_load_fresh"], 
@@ -114,58 +104,54 @@ template <typename T> RL_INLINE T rl_load_fresh(const T* address, int line = __b
 ",
 };
 
-const STORE_HOST: &str = "\
-template <typename V> RL_INLINE void rl_store(void* address, V value, int line = __builtin_LINE()) {
-    rl_host::check_store(address, sizeof(V), line);
-    __builtin_memcpy(address, &value, sizeof(V));
-}
-";
-
-pub(super) static STORE: Definition = Definition {
-    words: &["rl_store"], 
-    device: "\
-template <typename V> RL_INLINE void rl_store(void* address, V value) {
+/// The texts of a store, with a hint.
+macro_rules! store {
+    ($name:literal, $hint:literal) => {
+        Definition {
+            words: &[$name],
+            device: concat!(
+                "template <typename V> RL_INLINE void ",
+                $name,
+                "(void* address, V value) {
     rl_registers<V> at;
     at.value = value;
     if constexpr (sizeof(V) == 16) {
-        asm volatile(\"st.global.v2.u64 [%0], {%1, %2};\" : : \"l\"(address), \"l\"(at.bits.low), \"l\"(at.bits.high) : \"memory\");
+        asm volatile(\"st.global",
+                $hint,
+                ".v2.u64 [%0], {%1, %2};\" : : \"l\"(address), \"l\"(at.bits.low), \"l\"(at.bits.high) : \"memory\");
     } else if constexpr (sizeof(V) == 8) {
-        asm volatile(\"st.global.u64 [%0], %1;\" : : \"l\"(address), \"l\"(at.bits.low) : \"memory\");
+        asm volatile(\"st.global",
+                $hint,
+                ".u64 [%0], %1;\" : : \"l\"(address), \"l\"(at.bits.low) : \"memory\");
     } else if constexpr (sizeof(V) == 4) {
-        asm volatile(\"st.global.u32 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+        asm volatile(\"st.global",
+                $hint,
+                ".u32 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
     } else if constexpr (sizeof(V) == 2) {
-        asm volatile(\"st.global.u16 [%0], %1;\" : : \"l\"(address), \"h\"(at.bits.low) : \"memory\");
+        asm volatile(\"st.global",
+                $hint,
+                ".u16 [%0], %1;\" : : \"l\"(address), \"h\"(at.bits.low) : \"memory\");
     } else {
-        asm volatile(\"st.global.u8 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
+        asm volatile(\"st.global",
+                $hint,
+                ".u8 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
     }
 }
-",
-    host: STORE_HOST,
-};
-
-pub(super) static STORE_STREAMING: Definition = Definition {
-    words: &["rl_store_streaming"], 
-    device: "\
-template <typename V> RL_INLINE void rl_store_streaming(void* address, V value) {
-    rl_registers<V> at;
-    at.value = value;
-    if constexpr (sizeof(V) == 16) {
-        asm volatile(\"st.global.cs.v2.u64 [%0], {%1, %2};\" : : \"l\"(address), \"l\"(at.bits.low), \"l\"(at.bits.high) : \"memory\");
-    } else if constexpr (sizeof(V) == 8) {
-        asm volatile(\"st.global.cs.u64 [%0], %1;\" : : \"l\"(address), \"l\"(at.bits.low) : \"memory\");
-    } else if constexpr (sizeof(V) == 4) {
-        asm volatile(\"st.global.cs.u32 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
-    } else if constexpr (sizeof(V) == 2) {
-        asm volatile(\"st.global.cs.u16 [%0], %1;\" : : \"l\"(address), \"h\"(at.bits.low) : \"memory\");
-    } else {
-        asm volatile(\"st.global.cs.u8 [%0], %1;\" : : \"l\"(address), \"r\"(at.bits.low) : \"memory\");
-    }
-}
-",
-    host: "\
-template <typename V> RL_INLINE void rl_store_streaming(void* address, V value, int line = __builtin_LINE()) {
+"
+            ),
+            host: concat!(
+                "template <typename V> RL_INLINE void ",
+                $name,
+                "(void* address, V value, int line = __builtin_LINE()) {
     rl_host::check_store(address, sizeof(V), line);
     __builtin_memcpy(address, &value, sizeof(V));
 }
-",
-};
+"
+            ),
+        }
+    };
+}
+
+pub(super) static STORE: Definition = store!("rl_store", "");
+
+pub(super) static STORE_STREAMING: Definition = store!("rl_store_streaming", ".cs");
