@@ -1,8 +1,7 @@
 //! Outputs that are the chunks of one table, one after the other: one loop copies any of them.
 
 use super::names::float;
-use super::positions::{Target, store};
-use super::value::Leaf;
+use super::value::{Leaf, Target, store};
 use super::{Context, Writer};
 use crate::dtype::DType;
 use crate::ir::{Op, OutputKind};

@@ -2,20 +2,13 @@
 
 use super::chunks::Chunks;
 use super::names::{float, int};
-use super::value::Leaf;
+use super::value::{Leaf, Target, store};
 use super::{Context, Count, Entry, MOST_BLOCKS, Param, PlanArray, Scratch, Step, lanes};
-use crate::ir::{InputKind, NodeId, OutputKind, RowId};
+use crate::ir::{InputKind, OutputKind, RowId};
 use crate::schedule::{PositionsKind, PositionsSchedule};
 
 /// Threads of a multiprocessor that keep enough loads and stores in flight: 64 registers each.
 const RESIDENT_THREADS: u32 = 1024;
-
-/// One output tensor and its value.
-pub(super) struct Target {
-    pub output: u32,
-    pub tensor: u32,
-    pub value: NodeId,
-}
 
 pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     let targets = targets(context);
@@ -80,11 +73,6 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     context.entries.push((name.clone(), what.to_owned()));
     let grid = Count::Positions { per: 1, each };
     context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, params }));
-}
-
-/// The primitive that stores outputs.
-pub(super) fn store(schedule: PositionsSchedule) -> &'static str {
-    if schedule.streaming { "rl_store_streaming" } else { "rl_store" }
 }
 
 fn targets(context: &Context<'_>) -> Vec<Target> {

@@ -7,6 +7,7 @@ use super::names::{self, float};
 use super::{Context, Param};
 use crate::dtype::{Accumulate, DType};
 use crate::ir::{InputId, InputKind, NodeId, Op, RowId, ValueType};
+use crate::schedule::PositionsSchedule;
 
 /// A tensor read: rows at the position, or a chunk of a table row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,18 @@ impl Leaf {
     pub fn stride(self) -> Param {
         Param::InputStride { input: self.input, element: self.tensor() }
     }
+}
+
+/// One output tensor and its value.
+pub(super) struct Target {
+    pub output: u32,
+    pub tensor: u32,
+    pub value: NodeId,
+}
+
+/// The primitive that stores outputs.
+pub(super) fn store(schedule: PositionsSchedule) -> &'static str {
+    if schedule.streaming { "rl_store_streaming" } else { "rl_store" }
 }
 
 impl Context<'_> {
