@@ -15,8 +15,7 @@ use rowloom_runtime::{AnyTensor, Device, ElementType};
 
 use crate::error::{Error, Result};
 
-use super::clock::Clock;
-use super::latency::is_gpu;
+use super::clock::{Clock, is_gpu};
 use super::schema::Ceiling;
 
 /// Bytes that one task works on.

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use rowloom_runtime::baseline::Baseline;
-use rowloom_runtime::{Event, Stream};
+use rowloom_runtime::{Device, Event, Stream};
 
 use crate::error::{Error, Result};
-
-use super::latency::is_gpu;
 
 /// How often things are timed, and who is told.
 pub struct Clock<'p> {
@@ -124,6 +122,11 @@ impl Clock<'_> {
     fn record(&self) -> Result<Event> {
         self.stream().record().map_err(Error::failed)
     }
+}
+
+/// Whether this is a real GPU, not one that a CPU acts out.
+pub fn is_gpu(device: &Device) -> bool {
+    device.name().starts_with("cuda")
 }
 
 fn elapsed(marks: &[(Event, Event)]) -> Result<Vec<f64>> {

@@ -13,9 +13,9 @@ use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, ElementType, Strea
 use crate::error::{Error, Result};
 
 use super::case::{self, Case};
-use super::clock::Clock;
+use super::clock::{Clock, is_gpu};
 use super::implementation::{Implementation, no_schedule};
-use super::latency::{Latency, STEPS, is_gpu, unplanned};
+use super::latency::{Latency, STEPS, unplanned};
 use super::placed::{Inputs, views_mut};
 
 /// The framework path on a CPU or a GPU.

@@ -6,7 +6,7 @@
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::{Direction, InputKind};
 use rowloom_runtime::baseline::Baseline;
-use rowloom_runtime::{AnyTensor, AnyView, Device, Stream};
+use rowloom_runtime::{AnyTensor, AnyView, Stream};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -174,9 +174,4 @@ pub fn fill_ones(baseline: &Baseline, tensors: &mut [Vec<AnyTensor>]) -> Result<
         baseline.fill_ones(&mut tensor.view_mut()).map_err(Error::failed)?;
     }
     Ok(())
-}
-
-/// Whether this is a real GPU, not one that a CPU acts out.
-pub fn is_gpu(device: &Device) -> bool {
-    device.name().starts_with("cuda")
 }

@@ -5,7 +5,7 @@ use rowloom_codegen::{Spec, Verified};
 use rowloom_runtime::Device;
 
 use super::case::Case;
-use super::latency::is_gpu;
+use super::clock::is_gpu;
 use crate::error::{Error, Result};
 
 /// Refuses sizes of which the host must hold more at once than is free.

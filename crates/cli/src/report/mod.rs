@@ -147,7 +147,7 @@ fn protocol(args: &Args, device: &Device) -> Protocol {
     positions.sort_unstable();
     positions.dedup();
     if positions.is_empty() {
-        let on_gpu = latency::is_gpu(device);
+        let on_gpu = clock::is_gpu(device);
         positions = match (args.quick, args.layout.positions()) {
             (true, _) => vec![257, 4097],
             (false, Some(video)) if on_gpu => vec![video],
