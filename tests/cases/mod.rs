@@ -22,6 +22,7 @@ use rowloom::codegen::{
 };
 // Its kernels register themselves.
 use rowloom_op_adaln as _;
+use rowloom_runtime::sources;
 
 /// H of the snapshots: MiniMax-H3's.
 pub const HIDDEN: u64 = 5376;
@@ -144,7 +145,8 @@ pub fn plans() -> Vec<(String, PlanShape)> {
 /// The sources of all snapshots, by name.
 pub fn sources() -> Vec<(String, Source)> {
     let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));
-    let plans = plans().into_iter().map(|(name, shape)| (name, cuda::plan(&shape)));
+    let plans =
+        plans().into_iter().map(|(name, shape)| (name, sources::plan(&shape, None).expect("the default is legal")));
     let repeat = ("plan_repeat_r9".to_owned(), cuda::repeat(&PlanRepeat { rows: 9, block: 256 }));
     kernels.chain(plans).chain([repeat]).collect()
 }

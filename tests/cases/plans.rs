@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rowloom::codegen::IntType;
 use rowloom::codegen::cuda::{self, PlanArray, PlanShape};
 use rowloom::{Device, Error, RowPlan, RowShape, Stream, Term};
+use rowloom_runtime::sources;
 
 use super::lay::{HostTensor, Lay, Placed, download};
 use super::problem::column;
@@ -116,7 +117,8 @@ impl PlanCase {
         let term =
             |(term, &ty): (&Term, &IntType)| cuda::Term { ty, factor: term.factor, bound: term.bound, pad: term.pad };
         let RowShape { ref terms, offset, rows, block } = self.shape;
-        cuda::plan(&PlanShape { terms: terms.iter().zip(&self.types).map(term).collect(), offset, rows, block })
+        let terms = terms.iter().zip(&self.types).map(term).collect();
+        sources::plan(&PlanShape { terms, offset, rows, block }, None).expect("the default is legal")
     }
 
     pub fn build(&self, stream: &Stream) -> Result<RowPlan, Error> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rowloom_codegen::cuda::{PlanShape, Source, Target, plan};
+use rowloom_codegen::cuda::{PlanShape, Source, Target};
 use rowloom_codegen::ir::RowId;
 use rowloom_codegen::{Arch, DType, IntType, SClass, Schedule, Spec, Verified, Wants, generate};
 
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
         return output.write(kernel.to_string().as_bytes());
     }
     let source = match args.plan {
-        Some(number) => plan(&plan_shape(kernel, &spec, number)?),
+        Some(number) => sources::plan(&plan_shape(kernel, &spec, number)?, None).map_err(Error::usage)?,
         None => {
             let schedule = Schedule::default_for(kernel, &spec).ok_or_else(|| {
                 Error::usage(format!("the tile that {} declares leaves no schedule for these sizes", kernel.name))

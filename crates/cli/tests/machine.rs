@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
-use rowloom_codegen::cuda::{self, PlanShape, Term};
+use rowloom_codegen::cuda::{PlanShape, Term};
 use rowloom_codegen::{Arch, IntType};
 use rowloom_runtime::cache::{CodeCache, Settings};
+use rowloom_runtime::sources;
 
 /// The command with the given environment and nothing of ours besides: exit code, output, error.
 fn rowloom(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
@@ -27,7 +28,7 @@ fn json(text: &str) -> serde_json::Value {
 
 fn fill(folder: &Path) {
     let term = Term { ty: IntType::I64, factor: 1, bound: 9, pad: None };
-    let source = cuda::plan(&PlanShape { terms: vec![term], offset: 0, rows: 9, block: 256 });
+    let source = sources::plan(&PlanShape { terms: vec![term], offset: 0, rows: 9, block: 256 }, None).unwrap();
     let cache = CodeCache::new(Settings { folder: Some(folder.to_owned()), ..Settings::default() });
     cache.image(&source, Arch::SM_90).unwrap_or_else(|error| panic!("{error}\n`cargo xtask nvrtc` fetches one"));
 }

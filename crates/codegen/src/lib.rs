@@ -16,11 +16,13 @@ pub mod dtype;
 pub mod ir;
 pub mod schedule;
 pub mod spec;
+mod subject;
 mod verify;
 
 pub use backward::{Wants, backward};
 pub use cuda::{GenerateError, Source, generate};
 pub use dtype::{Accumulate, DType, IntType};
 pub use ir::{Kernel, Verified};
-pub use schedule::Schedule;
+pub use schedule::{PlanSchedule, Schedule};
 pub use spec::{Arch, SClass, Spec};
+pub use subject::{Choice, Subject};

@@ -43,6 +43,7 @@ pub mod probe;
 pub mod sources;
 mod stream;
 mod tensor;
+pub mod tuning;
 mod workspace;
 
 pub use call::{

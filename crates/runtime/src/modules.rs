@@ -78,7 +78,7 @@ impl Engine {
 
     /// The code that builds a plan.
     pub(crate) fn plan(&self, shape: &PlanShape) -> Result<Arc<Ready>, Error> {
-        self.modules.plans.get(shape, || self.ready(cuda::plan(shape)))
+        self.modules.plans.get(shape, || self.ready(sources::plan(shape, None)?))
     }
 
     /// The code that repeats a plan.

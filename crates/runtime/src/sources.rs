@@ -3,7 +3,7 @@
 
 use rowloom_codegen::cuda::{self, PlanRepeat, PlanShape, Term};
 use rowloom_codegen::ir::{InputKind, Kernel, RowId};
-use rowloom_codegen::{Schedule, Source, Spec, Verified};
+use rowloom_codegen::{PlanSchedule, Schedule, Source, Spec, Verified};
 
 use crate::error::Error;
 
@@ -19,6 +19,16 @@ pub fn kernel(kernel: &Verified, spec: &Spec, schedule: Option<Schedule>) -> Res
             .ok_or_else(|| misfit("the declared tile leaves none for this call".to_owned()))?,
     };
     cuda::generate(kernel, spec, &schedule).map_err(|fault| misfit(fault.to_string()))
+}
+
+/// The source of a plan under a schedule; without one under the default.
+///
+/// # Errors
+/// [`Error::Schedule`] when the plan cannot be built under it.
+pub fn plan(shape: &PlanShape, schedule: Option<PlanSchedule>) -> Result<Source, Error> {
+    let schedule = schedule.unwrap_or_else(|| PlanSchedule::default_for(shape));
+    cuda::plan(shape, &schedule)
+        .map_err(|fault| Error::Schedule { kernel: "a plan".to_owned(), reason: fault.to_string() })
 }
 
 /// What the plan of a row expression is made of.
@@ -64,7 +74,9 @@ pub fn of_call(kernel: &Verified, spec: &Spec) -> Result<Vec<Source>, Error> {
     }
     let mut seen = std::collections::HashSet::new();
     shapes.retain(|shape| seen.insert(shape.clone()));
-    sources.extend(shapes.iter().map(cuda::plan));
+    for shape in &shapes {
+        sources.push(plan(shape, None)?);
+    }
     let mut repeats: Vec<PlanRepeat> =
         shapes.iter().map(|shape| PlanRepeat { rows: shape.rows, block: shape.block }).collect();
     repeats.dedup();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rowloom_codegen::cuda::{self, PlanShape, Term};
 use rowloom_codegen::{Arch, DType, IntType, Kernel, Schedule, Source, Spec};
-use rowloom_runtime::{Device, Error, ImageFormat, Nvrtc};
+use rowloom_runtime::{Device, Error, ImageFormat, Nvrtc, sources};
 
 fn nvrtc() -> &'static Nvrtc {
     Nvrtc::find().unwrap_or_else(|error| panic!("{error}\n`cargo xtask nvrtc` fetches one"))
@@ -13,7 +13,7 @@ fn nvrtc() -> &'static Nvrtc {
 
 fn plan() -> Source {
     let term = Term { ty: IntType::I64, factor: 1, bound: 9, pad: None };
-    cuda::plan(&PlanShape { terms: vec![term], offset: 0, rows: 9, block: 256 })
+    sources::plan(&PlanShape { terms: vec![term], offset: 0, rows: 9, block: 256 }, None).unwrap()
 }
 
 #[test]

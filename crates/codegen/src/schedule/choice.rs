@@ -37,6 +37,14 @@ pub enum ScheduleFault {
         /// Why.
         why: &'static str,
     },
+    /// A schedule of something else.
+    #[error("this is a schedule of {of}, not of {is}")]
+    Subject {
+        /// What it is of.
+        of: &'static str,
+        /// What was to run.
+        is: &'static str,
+    },
     /// Outside of the declared tile.
     #[error("{kernel} declares a tile that leaves out {schedule}")]
     Tile {

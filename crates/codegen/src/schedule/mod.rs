@@ -5,6 +5,7 @@
 //! keys of `tile(…)`.
 
 mod choice;
+mod plan;
 mod tile;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use choice::ScheduleFault;
+pub use plan::{PlanKind, PlanSchedule};
 pub use tile::{Tile, TileFault};
 
 /// How one kernel runs: one part per kind of output it has.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rowloom_codegen::cuda::{self, PlanShape, Term};
+use rowloom_codegen::cuda::{PlanShape, Term};
 use rowloom_codegen::{Arch, IntType, Source};
-use rowloom_runtime::Nvrtc;
 use rowloom_runtime::cache::{CacheStats, CodeCache, Disk, Settings};
+use rowloom_runtime::{Nvrtc, sources};
 
 /// For whom it all is.
 pub const ARCH: Arch = Arch::SM_90;
@@ -14,7 +14,7 @@ pub const ARCH: Arch = Arch::SM_90;
 /// A generated source, one for each number of rows.
 pub fn plan(rows: u64) -> Source {
     let term = Term { ty: IntType::I64, factor: 1, bound: rows, pad: None };
-    cuda::plan(&PlanShape { terms: vec![term], offset: 0, rows, block: 256 })
+    sources::plan(&PlanShape { terms: vec![term], offset: 0, rows, block: 256 }, None).unwrap()
 }
 
 /// One that compiles fast.

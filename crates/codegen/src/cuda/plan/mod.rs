@@ -17,12 +17,16 @@ mod sort;
 
 pub use repeat::{PlanRepeat, repeat};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Writer, header, names};
 use crate::dtype::IntType;
 use crate::ir::{InputId, RowId};
+use crate::schedule::{PlanSchedule, ScheduleFault};
 
 /// What a plan's rows are made of, with every size a number.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlanShape {
     /// The indices, in declaration order.
     pub terms: Vec<Term>,
@@ -35,7 +39,8 @@ pub struct PlanShape {
 }
 
 /// One index of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Term {
     /// Element type.
     pub ty: IntType,
@@ -79,7 +84,11 @@ pub(super) fn array_name(array: PlanArray) -> &'static str {
 
 /// The source of a plan. Inputs are the terms' indices by number; the arrays are
 /// written through [`Param::Plan`] of row expression 0.
-pub fn plan(shape: &PlanShape) -> Source {
+///
+/// # Errors
+/// [`ScheduleFault`] when the schedule is not legal.
+pub fn plan(shape: &PlanShape, schedule: &PlanSchedule) -> Result<Source, ScheduleFault> {
+    schedule.check(shape)?;
     let padded = shape.terms.iter().any(|term| term.pad.is_some());
     // Keys are rows, and one more for positions without a row.
     let keys = shape.rows + u64::from(padded);
@@ -113,7 +122,7 @@ pub fn plan(shape: &PlanShape) -> Source {
         blocks::blocks(&mut plan, true);
         blocks::block_rows(&mut plan);
     }
-    plan.source(describe(shape), scratch)
+    Ok(plan.source(describe(shape), scratch))
 }
 
 /// The error word and the totals.

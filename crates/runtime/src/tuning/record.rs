@@ -1,0 +1,149 @@
+//! What tuning found, as data.
+
+use rowloom_codegen::cuda::PlanShape;
+use rowloom_codegen::ir::Direction;
+use rowloom_codegen::{Arch, Choice, Spec, Subject};
+use serde::{Deserialize, Serialize};
+
+/// One search and what it found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// What it is for.
+    #[serde(rename = "for")]
+    pub key: For,
+    /// What must be so again.
+    pub provenance: Provenance,
+    /// S at which it was measured.
+    pub positions: u64,
+    /// What runs when nothing was tuned.
+    pub default: Choice,
+    /// What runs from now on.
+    pub winner: Choice,
+    /// Median of the default in the last comparison, in microseconds of device time.
+    pub default_us: f64,
+    /// The same of the winner: of the same rounds.
+    pub winner_us: f64,
+    /// Seconds that the search took.
+    pub seconds: f64,
+    /// Day of the search: `2026-11-30`.
+    pub date: String,
+    /// Every candidate, in the order of the space.
+    pub candidates: Vec<Trial>,
+}
+
+/// What a record is for. Equal keys are the same call but for S within the bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum For {
+    /// A kernel.
+    Kernel {
+        /// Hash of its text form, in hexadecimal digits.
+        kernel: String,
+        /// Which way.
+        direction: Direction,
+        /// At which Spec, its architecture included.
+        spec: Spec,
+        /// At which S.
+        positions: Bucket,
+    },
+    /// A plan.
+    Plan {
+        /// Of this shape.
+        shape: PlanShape,
+        /// For which architecture.
+        arch: Arch,
+        /// At which S.
+        positions: Bucket,
+    },
+}
+
+/// The S that share a record: from a power of two to the next, without that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    /// Smallest S.
+    from: u64,
+    /// Largest S.
+    to: u64,
+}
+
+/// Where a record was made. All but the commit must be so again where it is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The GPU's product name.
+    pub product: String,
+    /// Its driver; none in emulation.
+    pub driver: Option<String>,
+    /// The NVRTC that compiled; none in emulation.
+    pub nvrtc: Option<String>,
+    /// Hash of the winner's source, in hexadecimal digits.
+    pub source: String,
+}
+
+/// A candidate and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The candidate.
+    pub schedule: Choice,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    /// It was timed.
+    Timed {
+        /// Median device time of a launch in microseconds.
+        us: f64,
+        /// Times behind the median: fewer where it was dropped early.
+        rounds: u32,
+        /// Whether it wrote the default's bytes. Only such are timed.
+        bit_equal: bool,
+    },
+    /// It wrote other bytes: a fault of rowloom.
+    Differs {
+        /// `false`.
+        bit_equal: bool,
+        /// Where first: output, row and column.
+        differs: String,
+    },
+    /// It is not legal.
+    Illegal {
+        /// Why.
+        illegal: String,
+    },
+    /// It did not compile, did not end, or ended badly.
+    Failed {
+        /// How.
+        failed: String,
+    },
+}
+
+impl Bucket {
+    /// The one that holds `positions`, at least 1.
+    pub fn of(positions: u64) -> Bucket {
+        let from = 1 << positions.max(1).ilog2();
+        Bucket { from, to: from + (from - 1) }
+    }
+}
+
+impl For {
+    /// The key of a subject at `positions` on an architecture.
+    pub fn of(subject: &Subject, arch: Arch, positions: u64) -> For {
+        let positions = Bucket::of(positions);
+        match subject {
+            Subject::Kernel { kernel, spec } => For::Kernel {
+                kernel: blake3::hash(kernel.to_string().as_bytes()).to_string(),
+                direction: kernel.direction,
+                spec: Spec { arch, ..spec.clone() },
+                positions,
+            },
+            Subject::Plan(shape) => For::Plan { shape: shape.clone(), arch, positions },
+        }
+    }
+}
