@@ -11,6 +11,7 @@ use crate::spec::Spec;
 
 /// What has a space of schedules.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a search has one")]
 pub enum Subject {
     /// A kernel, forward or backward, at one Spec.
     Kernel {
