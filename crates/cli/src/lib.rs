@@ -25,6 +25,7 @@ mod output;
 mod pack;
 mod report;
 mod selftest;
+mod tune;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -41,6 +42,7 @@ const EXAMPLES: &str = "Examples:
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --backward --format ir
   rowloom report adaln_row_gather --quick --out report.json
   rowloom compare report.json other.json
+  rowloom tune adaln_row_gather --dtype bf16 --rows 9 --positions 32768
   rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
   rowloom cache stats
   rowloom selftest
@@ -65,6 +67,8 @@ enum Command {
     Compare(compare::Args),
     #[command(after_help = selftest::EXAMPLES)]
     Selftest(selftest::Args),
+    #[command(after_help = tune::EXAMPLES)]
+    Tune(tune::Args),
     #[command(after_help = pack::EXAMPLES)]
     Pack(pack::Args),
     #[command(after_help = cache::EXAMPLES)]
@@ -99,6 +103,7 @@ fn run() -> Result<()> {
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Selftest(args) => selftest::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -1,0 +1,118 @@
+//! `rowloom tune`: which schedule is fastest here, and the records of it.
+
+mod search;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rowloom_codegen::{DType, IntType};
+
+use crate::error::{Error, Result};
+use crate::kernels::RowCount;
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "Examples:
+  rowloom tune adaln_row_gather --dtype bf16 --rows 9 --positions 4097,32768
+  rowloom tune adaln_row_gather --dtype bf16 --rows 9 --only backward,plan --budget 30s";
+
+/// Measures which schedule is fastest on this GPU.
+///
+/// Every candidate writes the same bytes, which is checked on the device before
+/// anything is timed.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("records").args(["show", "export", "import"]))]
+pub struct Args {
+    /// Kernel to search for, by its name in `rowloom list`; with --show and --export the kernels
+    /// whose records are meant [default: all].
+    kernels: Vec<String>,
+    /// Element type of the tensors: f32, f16 or bf16.
+    #[arg(long)]
+    dtype: Option<DType>,
+    /// Row counts: one number for all, or NAME=NUMBER for each.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<RowCount>,
+    /// H, columns of a chunk.
+    #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
+    hidden: u64,
+    /// Integer type of the indices: u8, i32 or i64.
+    #[arg(long, default_value = "i64")]
+    index: IntType,
+    /// S, positions of the calls.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    positions: Vec<u64>,
+    /// Where to measure: cuda:0, cuda:1, … [default: the first GPU].
+    #[arg(long)]
+    device: Option<String>,
+    /// Time that the whole search may take, such as 30s or 2m.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    budget: Duration,
+    /// Only these [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Only>,
+    /// Stored type of gradients in place of the tables' own.
+    #[arg(long)]
+    gradient: Option<DType>,
+    /// File to write every candidate to, as JSON.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// What records there are, and whether they are used here.
+    #[arg(long, conflicts_with_all = SEARCH)]
+    show: bool,
+    /// Writes records into one file, for a team to share.
+    #[arg(long, value_name = "FILE", conflicts_with_all = SEARCH)]
+    export: Option<PathBuf>,
+    /// Takes records over from such a file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = SEARCH, conflicts_with = "kernels")]
+    import: Option<PathBuf>,
+}
+
+/// What only a search takes.
+const SEARCH: [&str; 10] =
+    ["dtype", "rows", "hidden", "index", "positions", "device", "budget", "only", "gradient", "out"];
+
+/// What is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// The kernel itself.
+    Forward,
+    /// Its derived backward, of all gradients together.
+    Backward,
+    /// What builds the plans of its calls.
+    Plan,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<()> {
+    if args.show || args.export.is_some() || args.import.is_some() {
+        return Err(Error::failed("this rowloom keeps no records yet"));
+    }
+    search::run(args)
+}
+
+/// `30s`, `2m`.
+fn duration(word: &str) -> std::result::Result<Duration, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
+    let read = |(unit, seconds): (&str, f64)| {
+        let number: f64 = word.strip_suffix(unit)?.parse().ok()?;
+        Duration::try_from_secs_f64(number * seconds).ok().filter(|time| !time.is_zero())
+    };
+    units.into_iter().find_map(read).ok_or_else(|| format!("`{word}` is no time; write 30s or 2m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for word in ["30", "0s", "-1s", "s", "1h", "infs", "1e300m"] {
+            assert_eq!(duration(word), Err(format!("`{word}` is no time; write 30s or 2m")));
+        }
+    }
+}
