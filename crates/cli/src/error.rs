@@ -44,6 +44,12 @@ impl Error {
     }
 }
 
+impl From<rowloom_runtime::Error> for Error {
+    fn from(error: rowloom_runtime::Error) -> Error {
+        Error::failed(error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

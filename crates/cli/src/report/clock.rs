@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use rowloom_runtime::baseline::Baseline;
+use rowloom_runtime::baseline::{Baseline, elapsed_us, median};
 use rowloom_runtime::{Device, Event, Stream};
 
 use crate::error::{Error, Result};
@@ -44,9 +44,6 @@ const FEWEST_RUNS: usize = 10;
 /// Time of one measured call on a CPU.
 pub const CPU_BUDGET: Duration = Duration::from_secs(10);
 
-/// Longest that a GPU is kept waiting, so that the host can queue ahead.
-const LONGEST_DELAY: Duration = Duration::from_millis(200);
-
 impl Clock<'_> {
     fn stream(&self) -> &Stream {
         self.baseline.stream()
@@ -61,9 +58,9 @@ impl Clock<'_> {
             work()?;
             marks.push((start, self.record()?));
         }
-        let times = elapsed(&marks)?;
+        let times = elapsed_us(&marks)?;
         self.progress.inc(1);
-        median(times)
+        middle(&times)
     }
 
     /// Warms up, and says how many runs to time: fewer than all where a CPU would take too long.
@@ -90,37 +87,13 @@ impl Clock<'_> {
         if !is_gpu(&self.stream().device()) {
             return Ok(Queued { us: self.calls(work)?, host_us: None });
         }
-        let queued = self.queue(self.warm_up, self.timed_runs, &mut work)?;
+        let queued = self.baseline.queue(self.warm_up, self.timed_runs, &mut work)?;
         self.progress.inc(1);
-        Ok(queued)
-    }
-
-    /// The same on a GPU, with other counts. The device starts when all is queued, or after
-    /// [`LONGEST_DELAY`]: a host that stalls meanwhile is not seen.
-    pub fn queue(&self, warm_up: usize, runs: usize, mut work: impl FnMut() -> Result<()>) -> Result<Queued> {
-        let before = Instant::now();
-        for _ in 0..warm_up {
-            work()?;
-        }
-        // Twice what queueing took just now; a record is about a launch.
-        let each = before.elapsed() / warm_up.max(1) as u32;
-        self.stream().synchronize().map_err(Error::failed)?;
-        let delay = (each + Duration::from_micros(20)) * 2 * runs as u32;
-        self.baseline.delay(delay.min(LONGEST_DELAY).as_micros() as u64).map_err(Error::failed)?;
-        let mut marks = Vec::with_capacity(runs);
-        let mut host = Vec::with_capacity(runs);
-        for _ in 0..runs {
-            let start = self.record()?;
-            let called = Instant::now();
-            work()?;
-            host.push(called.elapsed().as_secs_f64() * 1e6);
-            marks.push((start, self.record()?));
-        }
-        Ok(Queued { us: median(elapsed(&marks)?)?, host_us: Some(median(host)?) })
+        Ok(Queued { us: middle(&queued.us)?, host_us: Some(middle(&queued.host_us)?) })
     }
 
     fn record(&self) -> Result<Event> {
-        self.stream().record().map_err(Error::failed)
+        Ok(self.stream().record()?)
     }
 }
 
@@ -129,29 +102,6 @@ pub fn is_gpu(device: &Device) -> bool {
     device.name().starts_with("cuda")
 }
 
-fn elapsed(marks: &[(Event, Event)]) -> Result<Vec<f64>> {
-    let times = marks.iter().map(|(start, end)| end.elapsed_us(start));
-    times.collect::<std::result::Result<_, _>>().map_err(Error::failed)
-}
-
-fn median(mut times: Vec<f64>) -> Result<f64> {
-    times.sort_by(f64::total_cmp);
-    let middle = times.len() / 2;
-    let at = |place: usize| times.get(place).copied().ok_or_else(|| Error::failed("nothing was timed"));
-    if times.len().is_multiple_of(2) && middle > 0 {
-        return Ok((at(middle - 1)? + at(middle)?) / 2.0);
-    }
-    at(middle)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians_are_the_middle_or_between_two() {
-        assert_eq!(median(vec![5.0, 1.0, 3.0]).expect("a median"), 3.0);
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 9.0]).expect("a median"), 3.5);
-        assert!(median(Vec::new()).is_err());
-    }
+fn middle(times: &[f64]) -> Result<f64> {
+    median(times).ok_or_else(|| Error::failed("nothing was timed"))
 }

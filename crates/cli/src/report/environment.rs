@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use rowloom_runtime::baseline::Ceiling;
 use rowloom_runtime::{Device, Nvrtc};
 
 use crate::driver;
 
-use super::schema::{Ceiling, Environment, Keyed};
+use super::schema::{Environment, Keyed};
 
 /// Libraries whose versions the published file names.
 const LIBRARIES: [&str; 9] = [

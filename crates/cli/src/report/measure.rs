@@ -6,14 +6,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rowloom_codegen::ir::Order;
 use rowloom_codegen::{Accumulate, IntType, Verified, Wants};
 use rowloom_op_adaln::random;
-use rowloom_runtime::baseline::Baseline;
+use rowloom_runtime::baseline::{Baseline, Ceiling, Ceilings};
 use rowloom_runtime::{Declaration, Device, Stream};
 
 use crate::error::{Error, Result};
 
 use super::accuracy::{self, Accuracy};
 use super::case::{Case, has_sums};
-use super::ceilings::Ceilings;
 use super::clock::{CPU_BUDGET, Clock, is_gpu};
 use super::framework::Framework;
 use super::implementation::Implementation;
@@ -22,7 +21,7 @@ use super::ours::Rowloom;
 use super::placed::Inputs;
 use super::protocol::Protocol;
 use super::schema::{
-    AccuracyLatency, AllRows, BatchInvariance, Ceiling, FullVsSub, Keyed, Measured, Outcome, Record, Results, Sweep,
+    AccuracyLatency, AllRows, BatchInvariance, FullVsSub, Keyed, Measured, Outcome, Record, Results, Sweep,
     TableGradient, Traffic,
 };
 use super::table_gradient::SumChecks;
@@ -178,10 +177,10 @@ pub fn measure_all(
         progress.set_message(format!("S = {positions}"));
         let accuracies = normal_gradients(&measurements, protocol, positions, &mut sums)?;
         let bytes = case.bytes_per_position_and_column() * case.hidden * positions;
-        let mut memory = Ceilings::new(&clock, bytes)?;
+        let mut memory = Ceilings::new(baseline, bytes)?;
         for ((measurement, accuracy), sizes) in measurements.iter().zip(accuracies).zip(&mut by_size) {
             if let Some(memory) = &mut memory {
-                memory.round(&clock)?;
+                memory.round(baseline)?;
             }
             clock.fewest.set(protocol.timed_runs);
             let mut latency = measurement.implementation.latency(case, positions, &clock)?;
@@ -190,7 +189,7 @@ pub fn measure_all(
             sizes.push((positions, AccuracyLatency::new(&accuracy, latency)));
         }
         if let Some(memory) = &mut memory {
-            memory.round(&clock)?;
+            memory.round(baseline)?;
             ceilings.push((positions, memory.ceiling()));
         }
     }

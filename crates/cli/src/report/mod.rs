@@ -3,7 +3,6 @@
 mod accuracy;
 mod calls;
 mod case;
-mod ceilings;
 mod clock;
 mod environment;
 mod figures;

@@ -1,5 +1,6 @@
 //! The published schema, with what rowloom adds to it. Field order is the file's.
 
+use rowloom_runtime::baseline::Ceiling;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -255,17 +256,6 @@ pub struct Environment {
     pub layout: String,
     /// Memory speed by S, in the same run.
     pub ceilings: Keyed<Ceiling>,
-}
-
-/// Memory speed: the best of several plain loops and of the system's own, 10^9 bytes a second.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Ceiling {
-    /// Reading as many bytes as the outputs hold.
-    pub read_gb_s: f64,
-    /// Writing them.
-    pub write_gb_s: f64,
-    /// Copying: bytes read plus bytes written.
-    pub copy_gb_s: f64,
 }
 
 /// What a call must move, whoever makes it: it is what a ceiling is held against.

@@ -1,18 +1,23 @@
-//! What rowloom is measured against, for reports only: the steps of a framework,
-//! each with its result in memory; memory itself; and comparisons of rows where
-//! they lie. No kernel of rowloom uses any of it.
+//! What rowloom is measured against and with, for reports and benchmarks only: the
+//! steps of a framework, each with its result in memory; memory itself, and its
+//! ceilings; times of queued work; and comparisons of rows where they lie. No kernel
+//! of rowloom uses any of it.
 //!
 //! Work on an accelerator is queued. A framework's steps and memory's need a CPU
 //! or a GPU; rows are gathered and compared in emulation too. A row outside the
 //! table is skipped.
 
+mod ceilings;
 mod framework;
 mod launch;
 mod memory;
 mod on_cpu;
+mod queued;
 mod rows;
 
+pub use ceilings::{Ceiling, Ceilings};
 pub use memory::UNROLLS;
+pub use queued::{QueuedTimes, elapsed_us, median};
 pub use rows::{Found, RowList, Rows};
 
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! How fast memory is, in the same run: what times are to be judged by.
 //!
-//! Rounds lie between the timings of the implementations. In each, every way of
+//! Rounds lie between the timings of what is judged. In each, every way of
 //! reading, writing or copying runs until its median is stable; the best median
 //! of all rounds counts.
 
@@ -8,15 +8,14 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rayon::prelude::*;
-
 use rowloom_codegen::DType;
-use rowloom_runtime::baseline::UNROLLS;
-use rowloom_runtime::{AnyTensor, Device, ElementType};
+use serde::Serialize;
 
-use crate::error::{Error, Result};
-
-use super::clock::{Clock, is_gpu};
-use super::schema::Ceiling;
+use super::queued::median;
+use super::{Baseline, Target, UNROLLS};
+use crate::element::ElementType;
+use crate::error::Error;
+use crate::tensor::AnyTensor;
 
 /// Bytes that one task works on.
 const PIECE: usize = 1 << 20;
@@ -36,6 +35,17 @@ const MOST_MEDIANS: usize = 10;
 /// How closely two medians agree.
 const STABLE: f64 = 0.02;
 
+/// Memory speed: the best of several plain loops and of the system's own, 10^9 bytes a second.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Ceiling {
+    /// Reading as many bytes as the outputs hold.
+    pub read_gb_s: f64,
+    /// Writing them.
+    pub write_gb_s: f64,
+    /// Copying: bytes read plus bytes written.
+    pub copy_gb_s: f64,
+}
+
 /// The memory that ceilings are measured on, and the best of each so far.
 pub struct Ceilings {
     bytes: u64,
@@ -54,30 +64,34 @@ struct Tensors {
 
 impl Ceilings {
     /// For moving `bytes` bytes, or as many as fit on a CPU. `None` in emulation, which has no speed.
-    pub fn new(clock: &Clock<'_>, bytes: u64) -> Result<Option<Ceilings>> {
-        let stream = clock.baseline.stream();
-        let device = stream.device();
+    ///
+    /// # Errors
+    /// When the device has no memory for them.
+    pub fn new(baseline: &Baseline, bytes: u64) -> Result<Option<Ceilings>, Error> {
+        let stream = baseline.stream();
         let start =
             |bytes, gpu| Ceilings { bytes, gpu, read: f64::INFINITY, write: f64::INFINITY, copy: f64::INFINITY };
-        if device == Device::cpu() {
-            return Ok(Some(start(bytes.clamp(8, MOST_CPU_BYTES) / 8 * 8, None)));
-        }
-        if !is_gpu(&device) {
-            return Ok(None);
+        match baseline.target(&[])? {
+            Target::Cpu => return Ok(Some(start(bytes.clamp(8, MOST_CPU_BYTES) / 8 * 8, None))),
+            Target::Emulated => return Ok(None),
+            Target::Gpu => {}
         }
         let columns = 4096;
         let rows = (bytes / columns / 4).max(1);
-        let tensor = || AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns).map_err(Error::failed);
-        let sink = AnyTensor::zeros(stream, ElementType::U32, 1, 1).map_err(Error::failed)?;
+        let tensor = || AnyTensor::zeros(stream, ElementType::Float(DType::F32), rows, columns);
+        let sink = AnyTensor::zeros(stream, ElementType::U32, 1, 1)?;
         let tensors = Tensors { source: tensor()?, target: tensor()?, sink };
         Ok(Some(start(rows * columns * 4, Some(tensors))))
     }
 
     /// One round.
-    pub fn round(&mut self, clock: &Clock<'_>) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn round(&mut self, baseline: &Baseline) -> Result<(), Error> {
         match self.gpu.take() {
             Some(mut tensors) => {
-                self.on_gpu(clock, &mut tensors)?;
+                self.on_gpu(baseline, &mut tensors)?;
                 self.gpu = Some(tensors);
             }
             None => self.on_cpu(),
@@ -96,23 +110,20 @@ impl Ceilings {
         }
     }
 
-    fn on_gpu(&mut self, clock: &Clock<'_>, tensors: &mut Tensors) -> Result<()> {
-        let baseline = clock.baseline;
+    fn on_gpu(&mut self, baseline: &Baseline, tensors: &mut Tensors) -> Result<(), Error> {
         let stream = baseline.stream();
         let Tensors { source, target, sink } = tensors;
         for unroll in UNROLLS {
-            let read =
-                stable(clock, || baseline.read(source.view(), &mut sink.view_mut(), unroll).map_err(Error::failed))?;
+            let read = stable(baseline, || baseline.read(source.view(), &mut sink.view_mut(), unroll))?;
             self.read = self.read.min(read);
-            let write = stable(clock, || baseline.write(&mut target.view_mut(), unroll).map_err(Error::failed))?;
+            let write = stable(baseline, || baseline.write(&mut target.view_mut(), unroll))?;
             self.write = self.write.min(write);
-            let copy =
-                stable(clock, || baseline.copy(&mut target.view_mut(), source.view(), unroll).map_err(Error::failed))?;
+            let copy = stable(baseline, || baseline.copy(&mut target.view_mut(), source.view(), unroll))?;
             self.copy = self.copy.min(copy);
         }
-        let set = stable(clock, || target.view_mut().fill(stream, 0).map_err(Error::failed))?;
+        let set = stable(baseline, || target.view_mut().fill(stream, 0))?;
         self.write = self.write.min(set);
-        let copy = stable(clock, || target.view_mut().copy_from(stream, source.view()).map_err(Error::failed))?;
+        let copy = stable(baseline, || target.view_mut().copy_from(stream, source.view()))?;
         self.copy = self.copy.min(copy);
         Ok(())
     }
@@ -142,10 +153,11 @@ impl Ceilings {
 }
 
 /// Seconds of the median run once medians agree: what ran before has no say.
-fn stable(clock: &Clock<'_>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+fn stable(baseline: &Baseline, mut work: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
     let mut last = f64::INFINITY;
     for _ in 0..MOST_MEDIANS {
-        let median = clock.queue(2, GPU_RUNS, &mut work)?.us;
+        let times = baseline.queue(2, GPU_RUNS, &mut work)?;
+        let median = median(&times.us).unwrap_or(f64::INFINITY);
         if (median - last).abs() <= STABLE * median {
             return Ok(median.min(last) / 1e6);
         }
@@ -166,27 +178,14 @@ fn best(mut work: impl FnMut()) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use indicatif::ProgressBar;
-    use rowloom_runtime::baseline::Baseline;
-
-    use super::super::clock::CPU_BUDGET;
     use super::*;
+    use crate::Device;
 
     #[test]
     fn speeds_are_positive_and_finite() {
         let baseline = Baseline::new(&Device::cpu().stream().expect("a CPU"));
-        let progress = ProgressBar::hidden();
-        let clock = Clock {
-            warm_up: 1,
-            timed_runs: 3,
-            budget: CPU_BUDGET,
-            fewest: 3.into(),
-            seed: 0,
-            progress: &progress,
-            baseline: &baseline,
-        };
-        let mut ceilings = Ceilings::new(&clock, 1 << 22).expect("memory").expect("a CPU has a speed");
-        ceilings.round(&clock).expect("measured");
+        let mut ceilings = Ceilings::new(&baseline, 1 << 22).expect("memory").expect("a CPU has a speed");
+        ceilings.round(&baseline).expect("measured");
         let ceiling = ceilings.ceiling();
         for speed in [ceiling.read_gb_s, ceiling.write_gb_s, ceiling.copy_gb_s] {
             assert!(speed.is_finite() && speed > 0.0, "{ceiling:?}");
