@@ -26,7 +26,7 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 11] = [
+const BUILT: [Built; 13] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
@@ -36,8 +36,10 @@ const BUILT: [Built; 11] = [
     example("first_result"),
     example("schedules"),
     bench("generation"),
-    bench("cpu"),
+    bench("cache"),
     bench("launch"),
+    bench("cpu"),
+    bench("gpu"),
 ];
 
 /// Scripts that run some of it.
@@ -60,7 +62,10 @@ On the GPU machine, in this folder:
                                   the same without NVRTC; --arch as `./rowloom doctor` says
   ./schedules 4097,32768,131072 9 every legal schedule of the H3 op and its plan, timed
   ./rowloom selftest --device cuda:0    digests of the CPU executor
-  ./rowloom report adaln_row_gather --device cuda:0 --out report.json";
+  ./rowloom report adaln_row_gather --device cuda:0 --out report.json
+  benches/gpu --bench             the H3 op by CUDA events, beside the memory's ceilings
+  benches/launch --bench          host time of a planned launch; so cpu, cache, generation;
+                                  without --bench each runs once and times nothing";
 
 /// Collects `rowloom`, tests, benchmarks and scripts, stripped, in `target/bundle`.
 pub(crate) fn run_bundle() -> Result<(), String> {
@@ -76,7 +81,7 @@ pub(crate) fn run_bundle() -> Result<(), String> {
     run(&mut build)?;
     collect(&target().join("release/rowloom"), &folder.join("rowloom"))?;
     for built in &BUILT {
-        collect(&built.path()?, &folder.join(built.name))?;
+        collect(&built.path()?, &built.place(&folder)?)?;
     }
     for script in SCRIPTS {
         let from = root().join(script);
@@ -95,6 +100,13 @@ fn commit() -> Option<String> {
 }
 
 impl Built {
+    /// Where it goes: benchmarks apart, since a test may have the same name.
+    fn place(&self, folder: &Path) -> Result<PathBuf, String> {
+        let folder = if self.kind == "--bench" { folder.join("benches") } else { folder.to_owned() };
+        std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        Ok(folder.join(self.name))
+    }
+
     /// Builds it; where it is, from cargo's own messages.
     fn path(&self) -> Result<PathBuf, String> {
         let &Built { kind, package, name } = self;

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use crate::command::{cargo, run, shown, works};
 use crate::nvrtc;
 
-/// Formatting, lints, docs and tests, with NVRTC and g++ at hand. Prints the
-/// sum of all test runners' results last.
+/// Formatting, lints, docs and tests, with NVRTC and g++ at hand, and every benchmark once.
+/// Prints the sum of all test runners' results last.
 pub(crate) fn run_suite() -> Result<(), String> {
     compiler()?;
     let nvrtc = nvrtc::path()?;
@@ -15,9 +15,14 @@ pub(crate) fn run_suite() -> Result<(), String> {
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     run(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     let mut tests = cargo();
-    tests.args(["test", "--workspace", "--no-fail-fast"]).env("ROWLOOM_NVRTC", nvrtc).env("INSTA_UPDATE", "no");
+    tests.args(["test", "--workspace", "--no-fail-fast"]).env("ROWLOOM_NVRTC", &nvrtc).env("INSTA_UPDATE", "no");
     let totals = counted(&mut tests)?;
+    // Built as tests are, and without `--bench` on their command line, they time nothing.
+    let mut benchmarks = cargo();
+    benchmarks.args(["test", "--package", "rowloom", "--no-fail-fast", "--bench", "*"]).env("ROWLOOM_NVRTC", nvrtc);
+    let benchmarks = run(&mut benchmarks);
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
+    benchmarks?;
     if totals.failed == 0 && totals.ended_well { Ok(()) } else { Err("some tests failed".to_owned()) }
 }
 
