@@ -16,7 +16,6 @@
 mod cache;
 mod compare;
 mod doctor;
-mod driver;
 mod emit;
 mod error;
 mod kernels;

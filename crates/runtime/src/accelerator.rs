@@ -26,6 +26,16 @@ pub(crate) trait Accelerator: Send + Sync {
     /// Architecture to generate for.
     fn arch(&self) -> Arch;
 
+    /// The driver by its own release; `None` where there is none.
+    fn driver(&self) -> Option<String> {
+        None
+    }
+
+    /// Version of the NVRTC whose code of a source would run; `None` where it is compiled by something else.
+    fn compiler(&self, _source: &Source) -> Result<Option<(u32, u32)>, Error> {
+        Ok(None)
+    }
+
     /// A new stream.
     fn open_stream(&self) -> Result<u64, Error> {
         Ok(0)

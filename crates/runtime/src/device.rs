@@ -10,6 +10,7 @@ use crate::cpu::Tiling;
 use crate::engine::{Engine, Queue};
 use crate::error::Error;
 use crate::stream::{Lane, Stream};
+use crate::tuning::Records;
 
 /// Where tensors live and kernels run. Cheap to clone.
 #[derive(Clone)]
@@ -43,6 +44,16 @@ impl Device {
     /// [`Error::NoCompiler`] when there is no g++.
     pub fn emulated(seed: u64) -> Result<Device, Error> {
         Ok(Device(Place::Accelerator(Arc::new(Engine::new(crate::emulation::open(seed)?)))))
+    }
+
+    /// The same with these records of tuning in place of the process's own.
+    ///
+    /// # Errors
+    /// As [`Device::emulated`].
+    #[doc(hidden)]
+    pub fn emulated_with(seed: u64, records: Arc<Records>) -> Result<Device, Error> {
+        let engine = Engine { records: Some(records), ..Engine::new(crate::emulation::open(seed)?) };
+        Ok(Device(Place::Accelerator(Arc::new(engine))))
     }
 
     /// GPUs that the CUDA driver sees: [`Device::cuda`] takes `0..count`. 0 without a driver.

@@ -402,6 +402,14 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// Records of tuning that cannot be kept.
+    #[error("cannot keep records of tuning in {}: {problem}", path.display())]
+    Records {
+        /// File or folder.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// An environment variable whose value means nothing.
     #[error(transparent)]
     Environment(#[from] Misspelt),

@@ -28,6 +28,7 @@ mod element;
 mod emulation;
 mod engine;
 mod error;
+mod files;
 #[doc(hidden)]
 pub mod generated;
 mod graph;
@@ -50,7 +51,7 @@ pub use call::{
     Call, Pending, PendingPlans, allocate_outputs, plans, queue_plans, run, run_deferred, spec, workspace_bytes,
 };
 pub use cpu::Tiling;
-pub use cuda::{Gpu, gpus};
+pub use cuda::{Gpu, driver_release, gpus};
 pub use declaration::{Declaration, Registered, registered};
 pub use device::Device;
 pub use element::{Element, ElementType, Float, Int};

@@ -44,6 +44,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Once<K, V> {
         slot.get(make)
     }
 
+    /// The next who asks for it makes it anew.
+    pub(crate) fn forget(&self, key: &K) {
+        lock(&self.0).remove(key);
+    }
+
     /// The keys that were asked for.
     pub(crate) fn keys(&self) -> Vec<K> {
         lock(&self.0).keys().cloned().collect()

@@ -12,13 +12,21 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::Schedule`] when the kernel cannot run under it, or its tile leaves none.
 pub fn kernel(kernel: &Verified, spec: &Spec, schedule: Option<Schedule>) -> Result<Source, Error> {
-    let misfit = |reason: String| Error::Schedule { kernel: kernel.name.clone(), reason };
     let schedule = match schedule {
         Some(schedule) => schedule,
-        None => Schedule::default_for(kernel, spec)
-            .ok_or_else(|| misfit("the declared tile leaves none for this call".to_owned()))?,
+        None => default_schedule(kernel, spec)?,
     };
-    cuda::generate(kernel, spec, &schedule).map_err(|fault| misfit(fault.to_string()))
+    cuda::generate(kernel, spec, &schedule)
+        .map_err(|fault| Error::Schedule { kernel: kernel.name.clone(), reason: fault.to_string() })
+}
+
+/// The schedule of a kernel for which there is no record of tuning.
+///
+/// # Errors
+/// [`Error::Schedule`] when its tile leaves none.
+pub(crate) fn default_schedule(kernel: &Verified, spec: &Spec) -> Result<Schedule, Error> {
+    let none = || "the declared tile leaves none for this call".to_owned();
+    Schedule::default_for(kernel, spec).ok_or_else(|| Error::Schedule { kernel: kernel.name.clone(), reason: none() })
 }
 
 /// The source of a plan under a schedule; without one under the default.

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use rowloom_runtime::cache::{Disk, Pack, Settings, Usage};
-use rowloom_runtime::{Error, Nvrtc, gpus};
+use rowloom_runtime::{Error, Nvrtc, driver_release, gpus};
 use serde::Serialize;
 
-use crate::driver;
 use crate::error::plain;
 
 /// Everything found.
@@ -179,7 +178,7 @@ fn cuda() -> Found<Cuda> {
         arch: gpu.arch.to_string(),
         memory_bytes: gpu.memory_bytes,
     });
-    Found::Yes(Cuda { version, driver: driver::release(), gpus: gpus.collect() })
+    Found::Yes(Cuda { version, driver: driver_release(), gpus: gpus.collect() })
 }
 
 /// With every place looked at where there is none.

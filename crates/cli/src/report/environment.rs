@@ -4,9 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rowloom_runtime::baseline::Ceiling;
-use rowloom_runtime::{Device, Nvrtc};
-
-use crate::driver;
+use rowloom_runtime::{Device, Nvrtc, driver_release};
 
 use super::schema::{Environment, Keyed};
 
@@ -37,7 +35,7 @@ pub fn environment(device: &Device, layout: String, ceilings: Keyed<Ceiling>) ->
         libraries: LIBRARIES.into_iter().map(|library| (library, None)).collect(),
         megatron_source_commit: None,
         mode_environment: Keyed(vec![("plain".to_owned(), Keyed(Vec::new()))]),
-        driver: arch.and_then(|_| driver::release()),
+        driver: arch.and_then(|_| driver_release()),
         nvrtc: arch.and_then(|_| nvrtc()),
         device: device.name(),
         cpu: on_cpu.then(cpu).flatten(),

@@ -4,16 +4,17 @@
 //! It never turns a launch that works into one that fails: whatever is wrong
 //! with the folder, code is compiled, and one line on standard error says so.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::entry::{Entry, Found, is_absent};
+use super::entry::{Entry, Found};
 use super::inventory::{Listed, Place};
 use super::key::Key;
-use super::lock::{self, Held, Outcome};
+use crate::files::lock::{self, Held, Outcome};
+use crate::files::{UNFINISHED, create, is_absent};
 use crate::notice;
 
 /// Writes all bytes of an entry. Another one than the usual lets tests fill a disk.
@@ -109,7 +110,7 @@ impl Disk {
         let folder = path.parent().unwrap_or(&self.folder);
         create(folder)?;
         // In the same folder, so that renaming it is one step. Dropped, it is removed.
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
         (self.writer)(file.as_file_mut(), bytes)?;
         file.persist(path)?;
         Ok(())
@@ -176,13 +177,4 @@ impl Disk {
         }
         removed
     }
-}
-
-/// A folder for this user alone: code that is loaded must not be anybody else's.
-fn create(folder: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }

@@ -24,6 +24,7 @@ use std::path::Path;
 use rowloom_codegen::Arch;
 
 use super::key::Key;
+use crate::files::is_absent;
 
 /// Version of the format, and of all that a key means beyond its parts.
 pub(super) const FORMAT: u32 = 1;
@@ -148,11 +149,6 @@ impl Entry {
         file.take(HEADER as u64).read_to_end(&mut bytes)?;
         Ok(Header::read(&bytes, size))
     }
-}
-
-/// The file, or a folder above it, is not there.
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// What an entry says of itself before its content.

@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::disk::Disk;
-use super::entry::{Entry, is_absent};
+use super::entry::Entry;
+use crate::files::{UNFINISHED, is_absent};
 
 /// The parts of a cache folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Listed {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let ours = path.extension().is_some_and(|extension| extension == place.extension());
-                let temporary = name.starts_with(".new-");
+                let temporary = name.starts_with(UNFINISHED);
                 // Not there any more, or a folder that somebody has put there.
                 let Ok(metadata) = path.symlink_metadata() else { continue };
                 if metadata.is_dir() || !(ours || temporary) {

@@ -12,7 +12,6 @@ mod disk;
 mod entry;
 mod inventory;
 mod key;
-mod lock;
 mod pack;
 mod remembered;
 mod settings;
@@ -59,7 +58,7 @@ impl CodeCache {
                 if fault.name == Settings::JIT {
                     // Who asked for something about compiling would not want the opposite.
                     cache.jit = Err(fault);
-                } else {
+                } else if fault.name != Settings::TUNE {
                     notice::once("environment", &fault.to_string());
                 }
             }
@@ -69,7 +68,7 @@ impl CodeCache {
 
     /// One with these settings.
     pub fn new(settings: Settings) -> CodeCache {
-        let Settings { pack, folder, limit, jit, lock_timeout } = settings;
+        let Settings { pack, folder, limit, jit, lock_timeout, tuned: _ } = settings;
         CodeCache::over(pack.as_deref(), folder.map(|folder| Disk::new(folder, limit, lock_timeout)), jit)
     }
 
@@ -118,6 +117,33 @@ impl CodeCache {
             lock(&self.lookups).push(lookup);
             Ok(Arc::new(image))
         })
+    }
+
+    /// The version of the NVRTC whose code of a source would run: as [`CodeCache::image`] looks
+    /// for it, but NVRTC is loaded only where nothing else says which it is.
+    ///
+    /// # Errors
+    /// Where there would be no code: [`Error::NoNvrtc`] and [`Error::NoCode`].
+    pub fn compiler_of(&self, source: &Source, arch: Arch) -> Result<(u32, u32), Error> {
+        let jit = self.jit.clone()?;
+        let request = Request::new(source, arch);
+        if let Ok(Some(pack)) = &self.pack
+            && let Ok(Found::Whole(entry)) = pack.read(request.pack_key())
+        {
+            return Ok(entry.nvrtc);
+        }
+        if let Some(disk) = &self.disk
+            && let Some(compiler) = remembered::compiler(disk)
+        {
+            let is_there = || {
+                let key = request.key(&compiler, &compiler.invocation(arch)?.options);
+                Ok::<bool, Error>(matches!(disk.read(Place::Code, key), Found::Whole(_)))
+            };
+            if jit || is_there()? {
+                return Ok(compiler.version);
+            }
+        }
+        if jit { Ok(Nvrtc::find()?.version()) } else { Err(self.no_code(&request)) }
     }
 
     /// Pack, cache folder, NVRTC.

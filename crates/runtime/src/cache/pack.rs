@@ -4,7 +4,7 @@
 //! beside it, one file an entry, in the same format as the cache's. Keys leave
 //! the compiler out, so that whoever has a pack needs none.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Entry, Found, Kind};
 use super::inventory::Damage;
 use super::key::{Key, Request};
-use super::lock::{self, Outcome};
 use crate::error::Error;
+use crate::files::lock::{self, Outcome};
+use crate::files::{UNFINISHED, place, remove_unfinished};
 use crate::nvrtc::{ImageFormat, Nvrtc};
 
 /// Version of the manifest.
@@ -28,9 +29,6 @@ const LOCK: &str = "manifest.lock";
 
 /// Longest wait for another writer, which compiles nothing meanwhile.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// What the names of unfinished files begin with.
-const UNFINISHED: &str = ".new-";
 
 /// What is in a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,27 +294,4 @@ impl PackWriter {
             .map_err(|error| failed("writing its manifest", error))?;
         Ok(Pack { folder, manifest })
     }
-}
-
-/// Files of writers that were killed: whoever holds the lock is the only one alive.
-fn remove_unfinished(folder: &Path) -> io::Result<()> {
-    for file in std::fs::read_dir(folder)? {
-        let file = file?;
-        if file.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            std::fs::remove_file(file.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Puts a file in place as a whole, readable by whoever the user's mask allows.
-fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(UNFINISHED);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path)?;
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the environment says about code.
+//! What the environment says about code and records of tuning.
 
 use std::env;
 use std::path::{self, PathBuf};
@@ -30,13 +30,16 @@ pub struct Settings {
     pub limit: u64,
     /// Whether what is found nowhere is compiled: not with `ROWLOOM_JIT=off`.
     pub jit: bool,
+    /// Whether records of tuning are used: not with `ROWLOOM_TUNE=off`.
+    pub tuned: bool,
     /// Longest wait for another process that compiles the same.
     pub lock_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { pack: None, folder: None, limit: 1 << 30, jit: true, lock_timeout: Duration::from_secs(10) }
+        let lock_timeout = Duration::from_secs(10);
+        Settings { pack: None, folder: None, limit: 1 << 30, jit: true, tuned: true, lock_timeout }
     }
 }
 
@@ -44,9 +47,12 @@ impl Settings {
     /// The variable that forbids compiling.
     pub(super) const JIT: &'static str = "ROWLOOM_JIT";
 
+    /// The variable that turns records of tuning off.
+    pub(crate) const TUNE: &'static str = "ROWLOOM_TUNE";
+
     /// The environment variables that are read.
-    pub const ENVIRONMENT: [&'static str; 4] =
-        ["ROWLOOM_CACHE_DIR", "ROWLOOM_CACHE_BYTES", "ROWLOOM_PACK", Settings::JIT];
+    pub const ENVIRONMENT: [&'static str; 5] =
+        ["ROWLOOM_CACHE_DIR", "ROWLOOM_CACHE_BYTES", "ROWLOOM_PACK", Settings::JIT, Settings::TUNE];
 
     /// What the environment asks for, and every variable whose value means nothing:
     /// it has its default here. Folders are absolute: a program may change its own.
@@ -65,6 +71,11 @@ impl Settings {
             None | Some("on") => {}
             Some("off") => settings.jit = false,
             Some(other) => fault(Settings::JIT, other.to_owned(), "on or off"),
+        }
+        match word(Settings::TUNE).as_deref() {
+            None | Some("cached") => {}
+            Some("off") => settings.tuned = false,
+            Some(other) => fault(Settings::TUNE, other.to_owned(), "off or cached"),
         }
         (settings, faults)
     }

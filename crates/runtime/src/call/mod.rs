@@ -40,7 +40,8 @@ pub struct Call<'a, 't> {
     /// One plan for each row expression of the kernel. `None`: a kernel that
     /// only gathers checks its indices itself, one that sums builds plans.
     pub plans: Option<&'a [&'a RowPlan]>,
-    /// How to run; `None` takes the default. The CPU has none.
+    /// How to run; `None` takes what a record of tuning says, else the default
+    /// ([`crate::Device::chosen`]). The CPU has none.
     pub schedule: Option<Schedule>,
     /// Scratch memory to use, with at least [`workspace_bytes`]: the call then
     /// allocates nothing. `None` allocates what is needed.

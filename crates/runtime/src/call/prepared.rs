@@ -38,7 +38,7 @@ pub(crate) struct Prepared {
     terms: Vec<Option<Term>>,
 }
 
-/// The calls of one kernel that were prepared before: the default schedule's.
+/// The calls of one kernel that were prepared before without a schedule of their own.
 #[derive(Default)]
 pub(crate) struct PreparedCalls(Mutex<Vec<Known>>);
 
@@ -159,7 +159,7 @@ fn checked(
         Lane::Accelerator(queue) => {
             // Loading code may wait for the device.
             let may_load = || queue.refuse_capture(&format!("loading the code of {}", kernel.name));
-            Some(queue.engine.kernel(kernel, &spec, schedule, may_load)?)
+            Some(queue.engine.kernel(kernel, &spec, positions, schedule, may_load)?)
         }
     };
     let terms = kernel.inputs.iter().map(|input| match input.kind {

@@ -140,6 +140,14 @@ impl Accelerator for Cuda {
         self.arch
     }
 
+    fn driver(&self) -> Option<String> {
+        super::driver_name(super::driver_version().as_deref())
+    }
+
+    fn compiler(&self, source: &Source) -> Result<Option<(u32, u32)>, Error> {
+        CodeCache::of_process().compiler_of(source, self.arch).map(Some)
+    }
+
     fn open_stream(&self) -> Result<u64, Error> {
         let kind = result::stream::StreamKind::NonBlocking;
         self.apart("cuStreamCreate", || Ok(result::stream::create(kind)? as u64))

@@ -4,6 +4,7 @@ mod context;
 mod device;
 mod driver;
 mod list;
+mod release;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::engine::Engine;
 use crate::error::Error;
 pub use list::{Gpu, gpus};
+pub use release::driver_release;
 
 /// The engine of GPU `ordinal`: one per process, so that its loaded code and
 /// its tensors are known wherever the device was asked for.
@@ -43,4 +45,9 @@ pub(crate) fn count() -> Result<u32, Error> {
 /// Version of CUDA that the driver supports, once an engine is open.
 pub(crate) fn driver_version() -> Option<String> {
     driver::version().ok().map(driver::text)
+}
+
+/// The driver by its own release; where the system does not tell, by the version of CUDA that it supports.
+pub(crate) fn driver_name(cuda: Option<&str>) -> Option<String> {
+    driver_release().or_else(|| cuda.map(|version| format!("CUDA {version}")))
 }

@@ -23,11 +23,14 @@ use crate::accelerator::Accelerator;
 use crate::error::Error;
 use crate::modules::Modules;
 use crate::once::lock;
+use crate::tuning::Records;
 
 /// An accelerator and what it holds for all streams.
 pub(crate) struct Engine {
     pub(crate) accelerator: Box<dyn Accelerator>,
     pub(crate) modules: Modules,
+    /// Records of tuning in place of the process's own.
+    pub(crate) records: Option<Arc<Records>>,
     /// Streams in use, by their number: each is one [`Queue`], however often it is borrowed.
     queues: Mutex<HashMap<u64, Weak<Queue>>>,
     /// Words of host memory that copies may write to behind a kernel, not in use.
@@ -42,6 +45,7 @@ impl Engine {
         Engine {
             accelerator,
             modules: Modules::default(),
+            records: None,
             queues: Mutex::default(),
             free_words: Mutex::default(),
             parked: Mutex::default(),

@@ -33,7 +33,7 @@ pub(super) fn build(
     indices: &[AnyView<'_>],
     positions: u64,
 ) -> Result<Queued, Error> {
-    let ready = queue.engine.plan(&generated(shape, indices))?;
+    let ready = queue.engine.plan(&generated(shape, indices), positions, None)?;
     let queue = queue.submit()?;
     let inputs = indices.iter().map(|index| Place::joined(&queue, index, Use::Read));
     let inputs = inputs.collect::<Result<_, Error>>()?;

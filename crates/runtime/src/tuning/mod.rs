@@ -2,8 +2,16 @@
 //!
 //! A record names what it is for exactly, holds the schedule itself, every time
 //! that was measured, and where. It is used only where everything that it names
-//! is so again.
+//! is so again ([`Machine::check`]); then every call that asks for no schedule uses it.
 
+mod chosen;
+mod machine;
 mod record;
+mod sheet;
+mod store;
 
+pub use chosen::{Chosen, ChosenBy};
+pub use machine::{Machine, Refusal};
 pub use record::{Bucket, For, Outcome, Provenance, Record, Trial};
+pub use sheet::{Of, Sheet};
+pub use store::{Added, Found, Kept, Records, Refused};

@@ -1,5 +1,7 @@
 //! What tuning found, as data.
 
+use std::fmt;
+
 use rowloom_codegen::cuda::PlanShape;
 use rowloom_codegen::ir::Direction;
 use rowloom_codegen::{Arch, Choice, Spec, Subject};
@@ -34,10 +36,12 @@ pub struct Record {
 
 /// What a record is for. Equal keys are the same call but for S within the bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum For {
     /// A kernel.
     Kernel {
+        /// Its name.
+        name: String,
         /// Hash of its text form, in hexadecimal digits.
         kernel: String,
         /// Which way.
@@ -125,6 +129,11 @@ pub enum Outcome {
 }
 
 impl Bucket {
+    /// Whether it holds `positions`.
+    pub fn holds(self, positions: u64) -> bool {
+        (self.from..=self.to).contains(&positions)
+    }
+
     /// The one that holds `positions`, at least 1.
     pub fn of(positions: u64) -> Bucket {
         let from = 1 << positions.max(1).ilog2();
@@ -132,12 +141,75 @@ impl Bucket {
     }
 }
 
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..={}", self.from, self.to)
+    }
+}
+
+/// In words for people; keys that differ may read alike.
+impl fmt::Display for For {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |words: Vec<String>| words.join(", ");
+        match self {
+            For::Kernel { name, direction, spec, positions, kernel: _ } => {
+                let direction = match direction {
+                    Direction::Forward => "forward",
+                    Direction::Backward => "backward",
+                };
+                let checked = if spec.planned { "" } else { ", checked" };
+                let floats = list(spec.floats.iter().map(ToString::to_string).collect());
+                let counts = list(spec.counts.iter().map(ToString::to_string).collect());
+                let (hidden, arch) = (spec.hidden, spec.arch);
+                write!(
+                    f,
+                    "{name} {direction}{checked} of {floats}, rows {counts}, H = {hidden}, {arch}, S = {positions}"
+                )
+            }
+            For::Plan { shape, arch, positions } => {
+                let terms = list(shape.terms.iter().map(|term| format!("{} below {}", term.ty, term.bound)).collect());
+                write!(f, "a plan of {terms}, rows {}, {arch}, S = {positions}", shape.rows)
+            }
+        }
+    }
+}
+
 impl For {
+    /// The S that share it.
+    pub fn positions(&self) -> Bucket {
+        match self {
+            For::Kernel { positions, .. } | For::Plan { positions, .. } => *positions,
+        }
+    }
+
+    /// The command that makes a record of it.
+    pub(super) fn command(&self) -> String {
+        match self {
+            For::Kernel { name, direction, spec, positions, kernel: _ } => {
+                let direction = match direction {
+                    Direction::Forward => "forward",
+                    Direction::Backward => "backward",
+                };
+                let dtype = spec.floats.first().map_or(String::new(), |dtype| format!(" --dtype {dtype}"));
+                let rows = match &spec.counts[..] {
+                    [rows] => format!(" --rows {rows}"),
+                    _ => String::new(),
+                };
+                let (hidden, positions) = (spec.hidden, positions.from);
+                format!("rowloom tune {name}{dtype}{rows} --hidden {hidden} --positions {positions} --only {direction}")
+            }
+            For::Plan { positions, .. } => {
+                format!("rowloom tune KERNEL --positions {} --only plan", positions.from)
+            }
+        }
+    }
+
     /// The key of a subject at `positions` on an architecture.
     pub fn of(subject: &Subject, arch: Arch, positions: u64) -> For {
         let positions = Bucket::of(positions);
         match subject {
             Subject::Kernel { kernel, spec } => For::Kernel {
+                name: kernel.name.clone(),
                 kernel: blake3::hash(kernel.to_string().as_bytes()).to_string(),
                 direction: kernel.direction,
                 spec: Spec { arch, ..spec.clone() },

@@ -1,7 +1,7 @@
 //! The GPU driver's own release, as Linux tells it.
 
 /// Such as `580.159.04`; `None` where there is no driver or the system does not tell.
-pub fn release() -> Option<String> {
+pub fn driver_release() -> Option<String> {
     released(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
 }
 

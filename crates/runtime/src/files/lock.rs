@@ -1,4 +1,4 @@
-//! One compilation of one kernel at a time, over all processes.
+//! One writer or compiler of one thing at a time, over all processes.
 //!
 //! The lock is the operating system's on an open file: it goes with the process
 //! that holds it, however that ends. A file that was left behind means nothing.
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// A held lock. Its file goes when it is released: a newcomer makes another, and
 /// whoever has waited for the one that went does so too.
-pub(super) struct Held {
+pub(crate) struct Held {
     path: PathBuf,
     /// Closing it releases the lock.
     _file: File,
@@ -23,7 +23,7 @@ impl Drop for Held {
 }
 
 /// How a lock came out.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Held(Held),
     /// Somebody alive has held it for all of the timeout.
     TimedOut,
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
 }
 
 /// Waits for the lock of this file, `timeout` at most.
-pub(super) fn lock(path: &Path, timeout: Duration) -> Outcome {
+pub(crate) fn lock(path: &Path, timeout: Duration) -> Outcome {
     // A pipe would be opened once somebody reads it.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return Outcome::None(io::Error::other("its lock is no regular file"));

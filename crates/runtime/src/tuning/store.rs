@@ -1,0 +1,286 @@
+//! Where records lie: a pack's `tuning/`, then that of the user's cache folder.
+//!
+//! Nothing that is wrong with a file of records makes a launch fail: it is done
+//! without, and one line on standard error says so. A file is read once a process,
+//! when the first call that it may be for is prepared.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rowloom_codegen::Subject;
+
+use super::sheet::{Of, Sheet};
+use super::{For, Machine, Record, Refusal};
+use crate::cache::{Damage, Settings};
+use crate::error::Error;
+use crate::files::lock::{self, Outcome};
+use crate::files::{self, place, remove_unfinished};
+use crate::notice;
+use crate::once::Once;
+
+/// Of records in a pack or cache folder.
+const PART: &str = "tuning";
+
+/// One writer of a folder at a time: each reads what the others have added.
+const LOCK: &str = "records.lock";
+
+/// Longest wait for another writer, which only writes meanwhile.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The records that a process may use.
+#[derive(Default)]
+pub struct Records {
+    pack: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    /// Whether none is to be used.
+    off: bool,
+    /// What was read, by file.
+    sheets: Once<PathBuf, Arc<Vec<Arc<Record>>>>,
+}
+
+/// What a look for a record gave.
+#[derive(Debug)]
+pub enum Found {
+    /// The one to use.
+    Record(Arc<Record>),
+    /// There is none.
+    None,
+    /// There is one that must not be used here.
+    Refused(Refused),
+}
+
+/// A record that is not used, and why.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the record of {} in {} is not used: {why}; run `{}`", record.key, file.display(), record.key.command())]
+pub struct Refused {
+    /// The record.
+    pub record: Arc<Record>,
+    /// Where it lies.
+    pub file: PathBuf,
+    /// Why.
+    pub why: Refusal,
+}
+
+/// What became of a record that was added.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Added {
+    /// There was none of its key.
+    New,
+    /// It was there.
+    Same,
+    /// In place of this one.
+    Replaced(Arc<Record>),
+}
+
+/// A record and where it lies.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its file.
+    pub file: PathBuf,
+    /// The record.
+    pub record: Arc<Record>,
+}
+
+impl Records {
+    /// Those of this process, as the environment says.
+    pub fn of_process() -> &'static Records {
+        static RECORDS: OnceLock<Records> = OnceLock::new();
+        RECORDS.get_or_init(|| {
+            let (settings, faults) = Settings::from_environment();
+            for fault in faults.iter().filter(|fault| fault.name == Settings::TUNE) {
+                notice::once("tuning", &fault.to_string());
+            }
+            Records::new(&settings)
+        })
+    }
+
+    /// Those of these settings.
+    pub fn new(settings: &Settings) -> Records {
+        let Settings { pack, folder, tuned, .. } = settings;
+        Records { off: !tuned, ..Records::over(pack.as_deref(), folder.as_deref()) }
+    }
+
+    /// Those of a pack and of a cache folder.
+    pub fn over(pack: Option<&Path>, folder: Option<&Path>) -> Records {
+        let (pack, folder) = (pack.map(Path::to_owned), folder.map(Path::to_owned));
+        Records { pack, folder, ..Records::default() }
+    }
+
+    /// The record for a subject at `positions` on this machine: a pack's, else the cache folder's.
+    pub fn find(&self, subject: &Subject, machine: &Machine<'_>, positions: u64) -> Found {
+        let mut refused = None;
+        let mut wanted = None;
+        for (file, records) in self.sheets(&of(subject, &machine.product)) {
+            // Naming a kernel means to hash it.
+            let wanted = wanted.get_or_insert_with(|| For::of(subject, machine.arch, positions));
+            let Some(record) = records.iter().find(|record| record.key == *wanted) else { continue };
+            match machine.check(subject, record) {
+                Ok(()) => return Found::Record(record.clone()),
+                Err(why) => {
+                    let record = record.clone();
+                    refused.get_or_insert(Refused { record, file, why });
+                }
+            }
+        }
+        refused.map_or(Found::None, Found::Refused)
+    }
+
+    /// Whether there may be a record of a kernel on a product: far cheaper than [`Records::find`].
+    pub(crate) fn has_kernel(&self, name: &str, product: &str) -> bool {
+        !self.sheets(&Of::Kernel { name: name.to_owned(), product: product.to_owned() }).is_empty()
+    }
+
+    /// The files that are there and hold records of this, those of the pack first.
+    fn sheets(&self, of: &Of) -> Vec<(PathBuf, Arc<Vec<Arc<Record>>>)> {
+        if self.off {
+            return Vec::new();
+        }
+        let mut sheets = Vec::new();
+        for folder in [&self.pack, &self.folder].into_iter().flatten() {
+            let file = folder.join(PART).join(of.file_name());
+            let read = || Ok::<_, std::convert::Infallible>(Arc::new(used(&file, of)));
+            let Ok(records) = self.sheets.get(&file, read);
+            if !records.is_empty() {
+                sheets.push((file, records));
+            }
+        }
+        sheets
+    }
+
+    /// Adds a record to the cache folder, in place of the one of an equal key and product. This
+    /// process uses it for what it has not run yet.
+    ///
+    /// # Errors
+    /// [`Error::Records`] when the folder cannot be written, or its file holds something else.
+    pub fn add(&self, record: &Record) -> Result<Added, Error> {
+        let mut added = self.add_all(&[Arc::new(record.clone())])?;
+        Ok(added.pop().unwrap_or(Added::New))
+    }
+
+    /// The same for many, each with what became of it.
+    ///
+    /// # Errors
+    /// As [`Records::add`]: then some may have been added.
+    pub fn add_all(&self, records: &[Arc<Record>]) -> Result<Vec<Added>, Error> {
+        let Some(folder) = &self.folder else {
+            let problem = "the cache is turned off: ROWLOOM_CACHE_DIR is empty, or there is no home".to_owned();
+            return Err(Error::Records { path: PathBuf::from(PART), problem });
+        };
+        let part = folder.join(PART);
+        let refused = |path: &Path, problem: String| Error::Records { path: path.to_owned(), problem };
+        make(folder, &part).map_err(|error| refused(&part, error.to_string()))?;
+        let _held = match lock::lock(&part.join(LOCK), LOCK_TIMEOUT) {
+            Outcome::Held(held) => held,
+            Outcome::None(error) => return Err(refused(&part, format!("locking it: {error}"))),
+            Outcome::TimedOut => {
+                let seconds = LOCK_TIMEOUT.as_secs();
+                let problem = format!("another process has been writing it for {seconds} seconds; try again");
+                return Err(refused(&part, problem));
+            }
+        };
+        remove_unfinished(&part).map_err(|error| refused(&part, error.to_string()))?;
+        let mut open: Vec<(PathBuf, Sheet)> = Vec::new();
+        let mut added = Vec::new();
+        for record in records {
+            let of = Of::record(record);
+            let path = part.join(of.file_name());
+            let at = match open.iter().position(|(known, _)| *known == path) {
+                Some(at) => at,
+                None => {
+                    let there = Sheet::read(&path).and_then(|there| expect(there, &of));
+                    let there = there.map_err(|reason| refused(&path, format!("{reason}; move it away")))?;
+                    open.push((path, there.unwrap_or_else(|| Sheet::new(of, Vec::new()))));
+                    open.len() - 1
+                }
+            };
+            added.push(put(&mut open[at].1.records, record));
+        }
+        for (path, sheet) in open {
+            let text = sheet.text().map_err(|reason| refused(&path, reason))?;
+            place(&part, &path, text.as_bytes()).map_err(|error| refused(&path, error.to_string()))?;
+            self.sheets.forget(&path);
+        }
+        Ok(added)
+    }
+
+    /// Every record there is, whatever the environment turns off, and every file that is none of records.
+    pub fn all(&self) -> (Vec<Kept>, Vec<Damage>) {
+        let (mut kept, mut damaged) = (Vec::new(), Vec::new());
+        for folder in [&self.pack, &self.folder].into_iter().flatten() {
+            let part = folder.join(PART);
+            let mut paths: Vec<PathBuf> = match part.read_dir() {
+                Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+                Err(error) if files::is_absent(&error) => continue,
+                Err(error) => {
+                    damaged.push(Damage { path: part, reason: error.to_string() });
+                    continue;
+                }
+            };
+            paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+            paths.sort();
+            for path in paths {
+                let named = |sheet: Sheet| match path.file_name() {
+                    Some(name) if *name == *sheet.of.file_name() => Ok(sheet.records),
+                    Some(_) | None => Err(format!("it must be called {}", sheet.of.file_name())),
+                };
+                match Sheet::read(&path).and_then(|sheet| sheet.map_or(Ok(Vec::new()), named)) {
+                    Ok(records) => {
+                        kept.extend(records.into_iter().map(|record| Kept { file: path.clone(), record }));
+                    }
+                    Err(reason) => damaged.push(Damage { path, reason }),
+                }
+            }
+        }
+        (kept, damaged)
+    }
+}
+
+/// The folder of records. A pack's is for whoever may read the pack.
+fn make(folder: &Path, part: &Path) -> std::io::Result<()> {
+    files::create(folder)?;
+    match std::fs::create_dir(part) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Puts a record among others.
+fn put(records: &mut Vec<Arc<Record>>, record: &Arc<Record>) -> Added {
+    match records.iter_mut().find(|known| known.key == record.key) {
+        Some(known) if known == record => Added::Same,
+        Some(known) => Added::Replaced(std::mem::replace(known, record.clone())),
+        None => {
+            records.push(record.clone());
+            Added::New
+        }
+    }
+}
+
+fn of(subject: &Subject, product: &str) -> Of {
+    let product = product.to_owned();
+    match subject {
+        Subject::Kernel { kernel, .. } => Of::Kernel { name: kernel.name.clone(), product },
+        Subject::Plan(_) => Of::Plan { product },
+    }
+}
+
+/// A file under the name of something else may not be used.
+fn expect(sheet: Option<Sheet>, of: &Of) -> Result<Option<Sheet>, String> {
+    match sheet {
+        Some(sheet) if sheet.of != *of => Err(format!("it must be called {}", sheet.of.file_name())),
+        other => Ok(other),
+    }
+}
+
+/// The records of a file, none of one that is of no use.
+fn used(file: &Path, of: &Of) -> Vec<Arc<Record>> {
+    match Sheet::read(file).and_then(|sheet| expect(sheet, of)) {
+        Ok(sheet) => sheet.map_or_else(Vec::new, |sheet| sheet.records),
+        Err(reason) => {
+            let file = file.display();
+            notice::once("records", &format!("the records of tuning in {file} are not used: {reason}"));
+            Vec::new()
+        }
+    }
+}
