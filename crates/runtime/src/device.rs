@@ -52,7 +52,8 @@ impl Device {
     /// As [`Device::emulated`].
     #[doc(hidden)]
     pub fn emulated_with(seed: u64, records: Arc<Records>) -> Result<Device, Error> {
-        let engine = Engine { records: Some(records), ..Engine::new(crate::emulation::open(seed)?) };
+        let mut engine = Engine::new(crate::emulation::open(seed)?);
+        engine.records = Some(records);
         Ok(Device(Place::Accelerator(Arc::new(engine))))
     }
 

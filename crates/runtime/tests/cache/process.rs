@@ -19,7 +19,7 @@ pub fn role() -> Option<String> {
 pub fn again(test: &str, role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]).env(ROLE, role);
-    for name in ["ROWLOOM_PACK", "ROWLOOM_JIT", "ROWLOOM_CACHE_BYTES", "RUST_BACKTRACE"] {
+    for name in ["ROWLOOM_PACK", "ROWLOOM_JIT", "ROWLOOM_TUNE", "ROWLOOM_CACHE_BYTES", "RUST_BACKTRACE"] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
