@@ -5,12 +5,15 @@ mod cases;
 
 use std::collections::HashSet;
 
+use cases::plans::PlanCase;
 use cases::problem::{Placement, Problem};
 use cases::sums_of::Sums;
 use cases::{direction, kernels, kinds_of, order, plans, width};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::spec::SpecError;
-use rowloom::codegen::{Accumulate, DType, IntType, Schedule, Source, Spec, Verified, Wants, backward, generate};
+use rowloom::codegen::{
+    Accumulate, DType, IntType, PlanSchedule, Schedule, Source, Spec, Verified, Wants, backward, generate,
+};
 use rowloom::{Declaration, Device, RowPlan, RowShape, Tensor, Term};
 use rowloom_op_adaln::row_gather;
 
@@ -173,16 +176,48 @@ fn the_selection_covers_every_pair() {
     cases::covering::check();
 }
 
-/// Every array of every plan.
+/// Compiles in one go what these plans need.
+fn compile_plans(device: &Device, plans: &[(&PlanCase, &[PlanSchedule])]) {
+    let sources = plans.iter().flat_map(|(case, schedules)| schedules.iter().map(|&schedule| case.source(schedule)));
+    let sources: Vec<Source> = sources.collect();
+    device.precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
+}
+
+/// Every array of every plan, under every schedule.
+#[test]
+fn plans_are_the_cpus_under_every_schedule() {
+    // A source is of all numbers of positions.
+    let small = plans::of_every_shape(&[1, 2, 3, 255, 256, 257, 832], 12);
+    let large = plans::of_every_shape(&[4097, 9000], 13);
+    for (turn, seed) in SEEDS.into_iter().enumerate() {
+        let device = Device::emulated(seed).unwrap();
+        let stream = device.stream().unwrap();
+        for (at, case) in small.iter().chain(&large).enumerate() {
+            let schedules = case.schedules();
+            assert!(schedules.len() > 1);
+            // The first seed meets every schedule, the others some.
+            let some: Vec<_> = schedules.into_iter().skip(turn * (at % 5)).step_by(1 + 4 * turn).collect();
+            compile_plans(&device, &[(case, &some)]);
+            case.check(&stream, &some);
+        }
+    }
+}
+
+/// Every array of every plan, under the default schedule and under another.
 #[test]
 fn plans_are_the_cpus() {
     let device = Device::emulated(11).unwrap();
     let cases = plans::random(40, 3000, 20_000, 5);
-    let sources: Vec<Source> = cases.iter().map(plans::PlanCase::source).collect();
-    device.precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
+    let schedules = cases.iter().enumerate().map(|(at, case)| {
+        let legal = case.schedules();
+        [legal[0], legal[at % legal.len()]]
+    });
+    let schedules: Vec<[PlanSchedule; 2]> = schedules.collect();
+    let runs = cases.iter().zip(&schedules).map(|(case, schedules)| (case, schedules.as_slice()));
+    compile_plans(&device, &runs.collect::<Vec<_>>());
     let stream = device.stream().unwrap();
-    for (at, case) in cases.iter().enumerate() {
-        case.check(&stream);
+    for (at, (case, schedules)) in cases.iter().zip(&schedules).enumerate() {
+        case.check(&stream, schedules);
         if at % 4 == 0 {
             case.check_repeat(&stream, 2 + at % 3);
         }

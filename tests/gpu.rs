@@ -148,8 +148,19 @@ fn plans_are_the_cpus() {
     let Some(device) = gpu() else { return };
     in_parallel(plans::random(200, 300_000, 1 << 22, 5).into_iter().enumerate(), |(at, case)| {
         let stream = device.stream().unwrap();
-        case.check(&stream);
+        let legal = case.schedules();
+        case.check(&stream, &[legal[0], legal[at % legal.len()]]);
         case.check_repeat(&stream, 1 + at % 4);
+    });
+}
+
+#[test]
+fn plans_are_the_cpus_under_every_schedule() {
+    let Some(device) = gpu() else { return };
+    let small = plans::of_every_shape(&[1, 2, 3, 255, 256, 257, 832], 12);
+    let large = plans::of_every_shape(&[4097, 32_768, 131_072, 2_000_003], 13);
+    in_parallel(small.into_iter().chain(large), |case| {
+        case.check(&device.stream().unwrap(), &case.schedules());
     });
 }
 

@@ -3,8 +3,8 @@
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use rowloom::codegen::IntType;
 use rowloom::codegen::cuda::{self, PlanArray, PlanShape};
+use rowloom::codegen::{IntType, PlanSchedule};
 use rowloom::{Device, Error, RowPlan, RowShape, Stream, Term};
 use rowloom_runtime::sources;
 
@@ -112,25 +112,42 @@ impl PlanCase {
         PlanCase::new(random, shape, vec![IntType::I64], positions, Fall::Scattered, Lay::Packed)
     }
 
-    /// Its source.
-    pub fn source(&self) -> cuda::Source {
+    /// Its shape, as the generator wants it.
+    fn generated(&self) -> PlanShape {
         let term =
             |(term, &ty): (&Term, &IntType)| cuda::Term { ty, factor: term.factor, bound: term.bound, pad: term.pad };
         let RowShape { ref terms, offset, rows, block } = self.shape;
         let terms = terms.iter().zip(&self.types).map(term).collect();
-        sources::plan(&PlanShape { terms, offset, rows, block }, None).expect("the default is legal")
+        PlanShape { terms, offset, rows, block }
     }
 
-    pub fn build(&self, stream: &Stream) -> Result<RowPlan, Error> {
+    /// Every legal schedule; the first is the default.
+    pub fn schedules(&self) -> Vec<PlanSchedule> {
+        let shape = self.generated();
+        let mut legal = PlanSchedule::space(&shape);
+        legal.retain(|schedule| schedule.check(&shape).is_ok());
+        legal
+    }
+
+    /// Its source.
+    pub fn source(&self, schedule: PlanSchedule) -> cuda::Source {
+        sources::plan(&self.generated(), Some(schedule)).expect("it is legal")
+    }
+
+    pub fn build(&self, stream: &Stream, schedule: Option<PlanSchedule>) -> Result<RowPlan, Error> {
         let placed = |index: &HostTensor| Placed::of(stream, index, self.lay);
         let placed = self.indices.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
         let views: Vec<_> = placed.iter().map(Placed::view).collect();
-        RowPlan::build(stream, &self.shape, &views)
+        RowPlan::queue_with(stream, &self.shape, &views, schedule)?.wait()
     }
 
-    /// Every array and number of the plan is the CPU's.
-    pub fn check(&self, stream: &Stream) {
-        check_equal(&self.cpu(), &self.build(stream).unwrap(), stream, &self.name());
+    /// Every array and number of the plan is the CPU's, under each of these schedules.
+    pub fn check(&self, stream: &Stream, schedules: &[PlanSchedule]) {
+        let expected = self.cpu();
+        for &schedule in schedules {
+            let plan = self.build(stream, Some(schedule)).unwrap();
+            check_equal(&expected, &plan, stream, &format!("{schedule}: {}", self.name()));
+        }
     }
 
     /// The plan for a batch is the CPU's plan of the indices again and again.
@@ -142,12 +159,12 @@ impl PlanCase {
         };
         let (shape, types) = (self.shape.clone(), self.types.clone());
         let flat = PlanCase { shape, types, indices: self.indices.iter().map(again).collect(), lay: Lay::Packed };
-        let repeated = self.build(stream).unwrap().repeat(stream, batch as u64).unwrap();
+        let repeated = self.build(stream, None).unwrap().repeat(stream, batch as u64).unwrap();
         check_equal(&flat.cpu(), &repeated, stream, &format!("{batch} of {}", self.name()));
     }
 
     fn cpu(&self) -> RowPlan {
-        self.build(&cpu()).unwrap()
+        self.build(&cpu(), None).unwrap()
     }
 
     fn name(&self) -> String {
@@ -198,6 +215,39 @@ pub fn random(count: usize, most_positions: u64, most_rows: u64, seed: u64) -> V
     cases
 }
 
+/// Plans of each kind of shape: one row, few and many, around a digit of 64 values, more digits than
+/// one; direct rows, several terms, pads, an offset.
+fn shapes() -> Vec<(RowShape, Vec<IntType>)> {
+    let term = |name: &str, factor, bound, pad| Term { name: name.to_owned(), factor, bound, pad };
+    let of = |terms, offset, rows, block| RowShape { terms, offset, rows, block };
+    let direct = |rows, pad| of(vec![term("row", 1, rows, pad)], 0, rows, 256);
+    let benchmark = vec![term("timestep", 3, 3, None), term("modality", 1, 3, None)];
+    let three = vec![term("a", 40, 3, Some(-1)), term("b", 8, 4, None), term("c", 1, 8, Some(200))];
+    vec![
+        (direct(1, None), vec![IntType::I32]),
+        (of(benchmark, 0, 9, 256), vec![IntType::I64; 2]),
+        (direct(63, Some(-1)), vec![IntType::I64]),
+        (direct(64, None), vec![IntType::I32]),
+        (direct(65, None), vec![IntType::U8]),
+        (of(three, 3, 125, 16), vec![IntType::I32, IntType::I64, IntType::U8]),
+        (direct(4096, Some(-1)), vec![IntType::I32]),
+        (direct(150_000, None), vec![IntType::I64]),
+    ]
+}
+
+/// Each of them, of so many positions.
+pub fn of_every_shape(positions: &[u64], seed: u64) -> Vec<PlanCase> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut cases = Vec::new();
+    for (shape, types) in shapes() {
+        for &positions in positions {
+            let fall = FALLS[cases.len() % FALLS.len()];
+            cases.push(PlanCase::new(&mut random, shape.clone(), types.clone(), positions, fall, Lay::Packed));
+        }
+    }
+    cases
+}
+
 /// Numbers that no index of this type and bound may be; among them those whose product with a
 /// factor wraps around 64 bits to a legal row.
 fn bad_values(ty: IntType, term: &Term) -> Vec<i64> {
@@ -239,9 +289,13 @@ pub fn check_faults(stream: &Stream) {
             let indices = vec![column(first, left), column(second, right)];
             PlanCase { shape: shape.clone(), types: types.to_vec(), indices, lay: Lay::Packed }
         };
-        let refused = |bad: &[(usize, usize, i64)], expected: (usize, usize, i64)| {
+        let schedules = case(&[]).schedules();
+        let sources: Vec<_> = schedules.iter().map(|&schedule| case(&[]).source(schedule)).collect();
+        stream.device().precompile(&sources.iter().collect::<Vec<_>>()).unwrap();
+        let mut turns = schedules.iter().cycle();
+        let refused = |schedule, bad: &[(usize, usize, i64)], expected: (usize, usize, i64)| {
             for stream in [stream, &cpu()] {
-                let error = case(bad).build(stream).map(|_| ()).unwrap_err();
+                let error = case(bad).build(stream, Some(schedule)).map(|_| ()).unwrap_err();
                 let Error::Index { argument, position, value, bound, .. } = &error else { panic!("{error}") };
                 let term = &shape.terms[expected.0];
                 let expected = (&term.name, expected.1 as u64, expected.2, term.bound);
@@ -250,11 +304,14 @@ pub fn check_faults(stream: &Stream) {
         };
         for (at, term) in shape.terms.iter().enumerate() {
             for value in bad_values(types[at], term) {
+                // Another schedule for each.
+                let schedule = *turns.next().expect("they go round");
+                let refused = |bad: &[_], expected| refused(schedule, bad, expected);
                 refused(&[(at, 699, value)], (at, 699, value));
                 // The smallest position, not the first that a thread meets.
                 refused(&[(at, 0, value), (1 - at, 300, 77), (at, 698, value)], (at, 0, value));
                 refused(&[(1, 301, 77), (0, 301, 78)], (0, 301, 78));
-                case(&[]).check(stream);
+                case(&[]).check(stream, &[schedule]);
             }
         }
     }

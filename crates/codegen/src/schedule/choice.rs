@@ -59,7 +59,7 @@ pub(super) fn threads_are_legal(threads: u32) -> bool {
     threads.is_multiple_of(32) && (32..=1024).contains(&threads)
 }
 
-fn field(field: &'static str, value: impl ToString, why: &'static str) -> ScheduleFault {
+pub(super) fn field(field: &'static str, value: impl ToString, why: &'static str) -> ScheduleFault {
     ScheduleFault::Field { field, value: value.to_string(), why }
 }
 

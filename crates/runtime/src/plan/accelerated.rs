@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rowloom_codegen::PlanSchedule;
 use rowloom_codegen::cuda::{self, PLAN_TOTALS, PlanArray, PlanRepeat, PlanShape};
 use smallvec::SmallVec;
 
@@ -32,8 +33,9 @@ pub(super) fn build(
     shape: &RowShape,
     indices: &[AnyView<'_>],
     positions: u64,
+    schedule: Option<PlanSchedule>,
 ) -> Result<Queued, Error> {
-    let ready = queue.engine.plan(&generated(shape, indices), positions, None)?;
+    let ready = queue.engine.plan(&generated(shape, indices), positions, schedule)?;
     let queue = queue.submit()?;
     let inputs = indices.iter().map(|index| Place::joined(&queue, index, Use::Read));
     let inputs = inputs.collect::<Result<_, Error>>()?;

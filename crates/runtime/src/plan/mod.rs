@@ -8,6 +8,7 @@ mod shape;
 
 use std::fmt;
 
+use rowloom_codegen::PlanSchedule;
 use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::ir::Order;
 
@@ -93,13 +94,26 @@ impl RowPlan {
     /// # Errors
     /// As [`RowPlan::build`], but for indices, of which [`PendingPlan::wait`] says.
     pub fn queue<'t>(stream: &Stream, shape: &RowShape, indices: &[AnyView<'t>]) -> Result<PendingPlan<'t>, Error> {
+        RowPlan::queue_with(stream, shape, indices, None)
+    }
+
+    /// The same under a schedule; `None` is the chosen one. A CPU has none.
+    ///
+    /// # Errors
+    /// As [`RowPlan::queue`]; [`Error::Schedule`] for a schedule that is not legal.
+    pub fn queue_with<'t>(
+        stream: &Stream,
+        shape: &RowShape,
+        indices: &[AnyView<'t>],
+        schedule: Option<PlanSchedule>,
+    ) -> Result<PendingPlan<'t>, Error> {
         let positions = shape.check(stream, indices)?;
         stream.unclaimed_error()?;
         let work = match &stream.0 {
             Lane::Cpu(host) => Work::Done(Box::new(on_cpu::build(stream, &host.tiling, shape, indices, positions))),
             Lane::Accelerator(queue) => {
                 queue.refuse_capture("building a plan")?;
-                Work::Queued(Box::new(accelerated::build(stream, queue, shape, indices, positions)?))
+                Work::Queued(Box::new(accelerated::build(stream, queue, shape, indices, positions, schedule)?))
             }
         };
         Ok(PendingPlan { stream: stream.clone(), shape: shape.clone(), indices: indices.to_vec(), work })

@@ -4,25 +4,30 @@
 //! The order comes from a least-significant-digit radix sort: stable,
 //! deterministic, without atomics on the order, and with memory proportional to
 //! positions plus rows for every number of rows. A position without a row sorts
-//! behind all rows. Few rows are one digit, and then three launches are all: a
-//! tile of positions is checked and counted, one block makes places of the
-//! counts and divides the rows into blocks, a tile is moved to its places. More
-//! rows are digits of 6 bits, two launches for each further digit and the
-//! segments found by search.
+//! behind all rows. Few rows are one digit; more are several, and their segments
+//! are found by search.
+//!
+//! Which launches do it is the kind of [`PlanSchedule`], a file each here. What
+//! an entry reads of an earlier one it reads after its own beginning only.
 
 mod blocks;
+mod digits;
+mod ranks;
 mod repeat;
 mod rows;
 mod sort;
+mod tiles;
 
+use digits::Digits;
 pub use repeat::{PlanRepeat, repeat};
+use sort::Sort;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Writer, header, names};
 use crate::dtype::IntType;
 use crate::ir::{InputId, RowId};
-use crate::schedule::{PlanSchedule, ScheduleFault};
+use crate::schedule::{PlanKind, PlanSchedule, ScheduleFault};
 
 /// What a plan's rows are made of, with every size a number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -56,15 +61,6 @@ pub struct Term {
 /// blocks, partial sums, positions that have a row.
 pub const PLAN_TOTALS: usize = 3;
 
-/// Threads of a block of every entry.
-const THREADS: u32 = 256;
-/// Positions that a thread sorts, and their tile.
-const ITEMS: u32 = 8;
-const TILE: u64 = (THREADS * ITEMS) as u64;
-/// Bits of a digit where keys have several. A tile's places of 64 digits are 32 KiB of
-/// shared memory; the next power is more than every architecture gives without asking.
-const DIGIT_BITS: u32 = 6;
-
 /// Scratch parts in the order of [`Source::scratch`]. A plan that repeats another has the first alone.
 const TOTALS: usize = 0;
 const ERRORS: usize = 1;
@@ -89,40 +85,18 @@ pub(super) fn array_name(array: PlanArray) -> &'static str {
 /// [`ScheduleFault`] when the schedule is not legal.
 pub fn plan(shape: &PlanShape, schedule: &PlanSchedule) -> Result<Source, ScheduleFault> {
     schedule.check(shape)?;
-    let padded = shape.terms.iter().any(|term| term.pad.is_some());
-    // Keys are rows, and one more for positions without a row.
-    let keys = shape.rows + u64::from(padded);
-    let one_digit = keys <= 1 << DIGIT_BITS;
-    let passes = if one_digit { 1 } else { (u64::BITS - (keys - 1).leading_zeros()).div_ceil(DIGIT_BITS) };
-    let digits = if one_digit { keys } else { 1 << DIGIT_BITS };
-    let mut scratch = vec![
-        totals(),
-        Scratch { name: "errors", elements: Count::Positions { per: TILE, each: 1 }, element_bytes: 8 },
-        Scratch { name: "counts", elements: Count::Positions { per: TILE, each: digits }, element_bytes: 4 },
-    ];
-    if passes > 1 {
+    let PlanSchedule { kind, threads, items } = *schedule;
+    let sort = Sort { digits: Digits::of(shape, threads), threads, items };
+    let terms = shape.terms.iter().map(|term| term.ty).collect();
+    let mut plan = Plan { rows: shape.rows, block: shape.block, threads, terms, ..Plan::default() };
+    ranks::scan(&mut plan.writer, threads);
+    let mut scratch = match kind {
+        PlanKind::Tiles => tiles::write(&mut plan, shape, &sort),
+    };
+    if sort.digits.passes > 1 {
         scratch.push(Scratch { name: "other_order", elements: Count::Positions { per: 1, each: 1 }, element_bytes: 4 });
     }
-    let terms = shape.terms.iter().map(|term| term.ty).collect();
-    let mut plan = Plan { rows: shape.rows, block: shape.block, terms, ..Plan::default() };
-    let sort = sort::Sort { digits, passes, padded };
-    blocks::scan(&mut plan.writer);
-    sort.helpers(&mut plan);
-    blocks::helpers(&mut plan);
-    rows::rows(&mut plan, shape, &sort);
-    for pass in 0..passes {
-        if pass > 0 {
-            sort.count(&mut plan, pass);
-        }
-        sort.offsets(&mut plan);
-        sort.scatter(&mut plan, pass);
-    }
-    if passes > 1 {
-        blocks::segments(&mut plan);
-        blocks::blocks(&mut plan, true);
-        blocks::block_rows(&mut plan);
-    }
-    Ok(plan.source(describe(shape), scratch))
+    Ok(plan.source(describe(shape, schedule), scratch))
 }
 
 /// The error word and the totals.
@@ -135,6 +109,8 @@ fn totals() -> Scratch {
 struct Plan {
     rows: u64,
     block: u32,
+    /// Threads of a block of every entry.
+    threads: u32,
     /// Types of the indices.
     terms: Vec<IntType>,
     steps: Vec<Step>,
@@ -147,10 +123,16 @@ impl Plan {
     fn entry(&mut self, name: &str, what: &str, grid: Count, params: &[Param], inside: impl FnOnce(&mut Writer)) {
         if !self.entries.iter().any(|(other, _)| other == name) {
             let declared: Vec<String> = params.iter().map(|&param| self.declare(param)).collect();
-            self.writer.entry(THREADS, name, &declared, inside);
+            self.writer.entry(self.threads, name, &declared, inside);
             self.entries.push((name.to_owned(), what.to_owned()));
         }
-        self.steps.push(Step::Launch(Entry { name: name.to_owned(), threads: THREADS, grid, params: params.to_vec() }));
+        let (name, threads) = (name.to_owned(), self.threads);
+        self.steps.push(Step::Launch(Entry { name, threads, grid, params: params.to_vec() }));
+    }
+
+    /// Blocks with a thread for each of so many.
+    fn threads_for(&self, number: u64) -> Count {
+        Count::Fixed(number.div_ceil(u64::from(self.threads)))
     }
 
     fn declare(&self, param: Param) -> String {
@@ -190,30 +172,7 @@ fn array(array: PlanArray) -> Param {
     Param::Plan { row: RowId(0), array }
 }
 
-fn input(term: usize) -> InputId {
-    InputId(term as u32)
-}
-
-/// A block of threads for each tile of positions.
-fn tiles() -> Count {
-    Count::Positions { per: TILE, each: 1 }
-}
-
-/// Threads for each of so many.
-fn threads_for(number: u64) -> Count {
-    Count::Fixed(number.div_ceil(u64::from(THREADS)))
-}
-
-/// `for` over all threads of the grid, one `name` below `limit` each.
-fn each(writer: &mut Writer, name: &str, limit: &str, inside: impl FnOnce(&mut Writer)) {
-    let threads = THREADS;
-    let head = format!(
-        "for (rl_u64 {name} = rl_block() * {threads} + rl_thread(); {name} < {limit}; {name} += rl_blocks() * {threads})"
-    );
-    writer.block(head, inside);
-}
-
-fn describe(shape: &PlanShape) -> Vec<String> {
+fn describe(shape: &PlanShape, schedule: &PlanSchedule) -> Vec<String> {
     let mut row: Vec<String> = shape
         .terms
         .iter()
@@ -230,5 +189,6 @@ fn describe(shape: &PlanShape) -> Vec<String> {
     let head = vec!["plan of the rows of positions".to_owned(), String::new()];
     let row = format!("row        {} in 0..{}", row.join(" + "), shape.rows);
     let blocks = format!("blocks     {} positions of one row", shape.block);
-    head.into_iter().chain([row]).chain(terms).chain([blocks]).collect()
+    let schedule = format!("schedule   {schedule}");
+    head.into_iter().chain([row]).chain(terms).chain([blocks, schedule]).collect()
 }

@@ -1,57 +1,44 @@
-//! The first entry: rows from indices.
+//! Rows from indices.
 
-use super::super::{Param, PlanArray, names};
-use super::sort::Sort;
-use super::{COUNTS, ERRORS, ITEMS, Plan, PlanShape, TILE, array, input, tiles};
+use super::super::{Param, Writer, names};
+use super::{InputId, PlanShape, Sort};
 
-/// Checks each index in its own bounds, combines them, and counts the first digit of
-/// the rows of each tile. Of a tile's bad positions the smallest is kept.
-pub(super) fn rows(plan: &mut Plan, shape: &PlanShape, sort: &Sort) {
-    let mut params = Vec::new();
-    for term in 0..shape.terms.len() {
-        params.push(Param::Input { input: input(term), element: 0 });
-        params.push(Param::InputStride { input: input(term), element: 0 });
+/// Pointer and stride of each index.
+pub(super) fn params(shape: &PlanShape) -> Vec<Param> {
+    let term = |term: usize| {
+        let input = InputId(term as u32);
+        [Param::Input { input, element: 0 }, Param::InputStride { input, element: 0 }]
+    };
+    (0..shape.terms.len()).flat_map(term).collect()
+}
+
+/// Checks each index of the tile in its own bounds, combines them and stores the rows;
+/// `digits[item]` are their first digits. The smallest bad position is kept in `bad`.
+pub(super) fn items(writer: &mut Writer, shape: &PlanShape, sort: &Sort, position: &str) {
+    for (at, term) in shape.terms.iter().enumerate() {
+        writer.line(format!("{} value{at}[{}];", names::int(term.ty), sort.items));
     }
-    params.extend([array(PlanArray::Rows), Param::Scratch(ERRORS), Param::Scratch(COUNTS), Param::Positions]);
-    let what = "checks each index in its own bounds, combines them and counts rows in each tile of positions";
-    plan.entry("plan_rows", what, tiles(), &params, |writer| {
-        sort.shared(writer);
-        writer.line("RL_SHARED(rl_u64, bad, 1);");
-        sort.each_tile(writer, |writer| {
-            writer.line("if (rl_thread() == 0) bad[0] = ~0ull;");
-            writer.line("rl_barrier();");
-            for (at, term) in shape.terms.iter().enumerate() {
-                writer.line(format!("{} value{at}[{ITEMS}];", names::int(term.ty)));
-            }
-            writer.line(format!("rl_u32 digits[{ITEMS}];"));
-            let items = format!("RL_UNROLL for (int item = 0; item < {ITEMS}; ++item)");
-            let position = format!("tile * {TILE} + rl_thread() * {ITEMS} + item");
-            // All loads first, so that none waits for another.
-            writer.block(&items, |writer| {
-                writer.line(format!("const rl_u64 position = {position};"));
-                writer.line("const rl_u64 inside = position < positions ? position : positions - 1;");
-                for (at, term) in shape.terms.iter().enumerate() {
-                    let ty = names::int(term.ty);
-                    writer.line(format!("value{at}[item] = rl_load<{ty}>(index{at} + inside * index{at}_stride);"));
-                }
-            });
-            writer.block(&items, |writer| {
-                writer.line(format!("const rl_u64 position = {position};"));
-                writer.line(format!("digits[item] = {};", sort.digits));
-                writer.line("if (position >= positions) continue;");
-                row(writer, shape);
-                writer.line("rl_store(rows + position, row);");
-                writer.line(format!("digits[item] = {};", sort.digit("row", shape.rows, 0)));
-            });
-            sort.rank(writer);
-            sort.store_counts(writer);
-            writer.line("if (rl_thread() == 0) rl_store(errors + tile, bad[0]);");
-        });
+    // All loads first, so that none waits for another.
+    writer.block(sort.each_item(), |writer| {
+        writer.line(format!("const rl_u64 position = {position};"));
+        writer.line("const rl_u64 inside = position < positions ? position : positions - 1;");
+        for (at, term) in shape.terms.iter().enumerate() {
+            let ty = names::int(term.ty);
+            writer.line(format!("value{at}[item] = rl_load<{ty}>(index{at} + inside * index{at}_stride);"));
+        }
+    });
+    writer.block(sort.each_item(), |writer| {
+        writer.line(format!("const rl_u64 position = {position};"));
+        writer.line(format!("digits[item] = {};", sort.digits.values));
+        writer.line("if (position >= positions) continue;");
+        row(writer, shape);
+        writer.line("rl_store(rows + position, row);");
+        writer.line(format!("digits[item] = {};", sort.digits.digit("row", 0)));
     });
 }
 
 /// `row` of a position whose indices may be anything.
-fn row(writer: &mut super::Writer, shape: &PlanShape) {
+fn row(writer: &mut Writer, shape: &PlanShape) {
     let mut sum = Vec::new();
     let mut pads = Vec::new();
     writer.line("rl_u64 wrong = ~0ull;");
