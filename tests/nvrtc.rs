@@ -54,6 +54,19 @@ fn every_snapshot_for_sm_80() {
 }
 
 #[test]
+fn plans_under_every_schedule_for_sm_90() {
+    compile(Arch::SM_90, &cases::plan_candidates());
+}
+
+#[test]
+fn some_plans_under_some_schedules_for_other_architectures() {
+    for (turn, arch) in [80, 86, 89, 100, 120].into_iter().enumerate() {
+        let some: Vec<_> = cases::plan_candidates().into_iter().skip(turn).step_by(5).collect();
+        compile(Arch(arch), &some);
+    }
+}
+
+#[test]
 fn some_snapshots_for_other_architectures() {
     for arch in [86, 89, 100, 120] {
         compile(Arch(arch), &some(9));

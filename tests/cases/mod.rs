@@ -18,7 +18,7 @@ use rowloom::codegen::cuda::{PlanRepeat, PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
 use rowloom::codegen::schedule::{PositionsKind, SegmentsKind};
 use rowloom::codegen::{
-    Accumulate, DType, IntType, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
+    Accumulate, DType, IntType, PlanSchedule, SClass, Schedule, Source, Spec, Verified, Wants, backward, cuda, generate,
 };
 // Its kernels register themselves.
 use rowloom_op_adaln as _;
@@ -140,6 +140,20 @@ pub fn plans() -> Vec<(String, PlanShape)> {
         ("plan_smallest_pad_r9".to_owned(), direct(IntType::I64, Some(i64::MIN), 9)),
         ("plan_u8_padded_r200".to_owned(), direct(IntType::U8, Some(255), 200)),
     ]
+}
+
+/// The sources of those plans under every legal schedule, by name.
+pub fn plan_candidates() -> Vec<(String, Source)> {
+    let mut candidates = Vec::new();
+    for (name, shape) in plans() {
+        for schedule in PlanSchedule::space(&shape) {
+            match cuda::plan(&shape, &schedule) {
+                Ok(source) => candidates.push((format!("{name}: {schedule}"), source)),
+                Err(fault) => assert_eq!(schedule.check(&shape), Err(fault)),
+            }
+        }
+    }
+    candidates
 }
 
 /// The sources of all snapshots, by name.

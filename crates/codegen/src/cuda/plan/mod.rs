@@ -123,7 +123,8 @@ impl Plan {
     fn entry(&mut self, name: &str, what: &str, grid: Count, params: &[Param], inside: impl FnOnce(&mut Writer)) {
         if !self.entries.iter().any(|(other, _)| other == name) {
             let declared: Vec<String> = params.iter().map(|&param| self.declare(param)).collect();
-            self.writer.entry(self.threads, name, &declared, inside);
+            // One block a multiprocessor: asked for more, the compiler spills in some specialisations.
+            self.writer.entry(format!("{}, 1", self.threads), name, &declared, inside);
             self.entries.push((name.to_owned(), what.to_owned()));
         }
         let (name, threads) = (name.to_owned(), self.threads);
