@@ -19,7 +19,7 @@ pub(crate) fn run_suite() -> Result<(), String> {
     let totals = counted(&mut tests)?;
     // Built as tests are, and without `--bench` on their command line, they time nothing.
     let mut benchmarks = cargo();
-    benchmarks.args(["test", "--package", "rowloom", "--no-fail-fast", "--bench", "*"]).env("ROWLOOM_NVRTC", nvrtc);
+    benchmarks.args(["test", "--workspace", "--no-fail-fast", "--bench", "*"]).env("ROWLOOM_NVRTC", nvrtc);
     let benchmarks = run(&mut benchmarks);
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
     benchmarks?;
