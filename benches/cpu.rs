@@ -52,7 +52,7 @@ fn cpu(criterion: &mut Criterion) -> Result<(), Error> {
     let mut outputs = [zeros()?, zeros()?, zeros()?, zeros()?, zeros()?, zeros()?];
 
     let mut group = criterion.benchmark_group("cpu");
-    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Bytes(BYTES));
+    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::BytesDecimal(BYTES));
     let table = Table::new(&["S = 4097, H = 5376, bf16", "ms", "GB/s", "of a copy on one core", "on all cores"]);
     let mut beside = Beside { group, copies: Copies::new(), table };
     beside.copies();

@@ -71,7 +71,7 @@ fn gpu(criterion: &mut Criterion, baseline: &Baseline) -> Result<(), Error> {
 /// Both directions at one S.
 fn op(timed: &mut Timed<'_, '_>, tensors: &mut Tensors) -> Result<(), Error> {
     let (baseline, stream) = (timed.baseline, timed.baseline.stream());
-    let (declared, bytes) = (adaln_row_gather::declaration(), Throughput::Bytes(tensors.bytes()));
+    let (declared, bytes) = (adaln_row_gather::declaration(), Throughput::BytesDecimal(tensors.bytes()));
     let (forward, wants) = (declared.forward(), Wants::all(declared.forward()));
     let Tensors { positions, table, timestep, modality, by_position, gradient, rows } = tensors;
     let indices = [timestep.view(), modality.view()];
