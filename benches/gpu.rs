@@ -229,9 +229,11 @@ impl Timed<'_, '_> {
         // What fails does so here, and code is compiled.
         work()?;
         self.baseline.stream().synchronize()?;
-        self.ceilings.round(self.baseline)?;
-        let (baseline, mut times) = (self.baseline, Vec::new());
+        let (baseline, ceilings) = (self.baseline, &mut self.ceilings);
+        let (mut times, mut round) = (Vec::new(), None);
         self.group.bench_function(name, |bench| {
+            // Before the first run, if the command line asks for any.
+            round.get_or_insert_with(|| ceilings.round(baseline));
             bench.iter_custom(|runs| {
                 let mut us = 0.0;
                 for first in (0..runs).step_by(QUEUED as usize) {
@@ -243,17 +245,18 @@ impl Timed<'_, '_> {
                 Duration::from_secs_f64(us / 1e6)
             });
         });
+        round.transpose()?;
         self.times.extend(typical(&times).map(|us| (name, of, us)));
         Ok(())
     }
 
     /// Adds a row for each time, now that the ceilings are known.
     fn finish(mut self, tensors: &Tensors, table: &mut Table) -> Result<(), Error> {
-        self.ceilings.round(self.baseline)?;
         self.group.finish();
         if self.times.is_empty() {
             return Ok(());
         }
+        self.ceilings.round(self.baseline)?;
         let (bytes, s) = (tensors.bytes(), tensors.positions.to_string());
         let ceiling = self.ceilings.ceiling();
         for (name, us, gb_s) in [
