@@ -5,12 +5,15 @@
 //! is so again ([`Machine::check`]); then every call that asks for no schedule uses it.
 
 mod chosen;
+mod journal;
 mod machine;
 mod record;
+pub mod search;
 mod sheet;
 mod store;
 
 pub use chosen::{Chosen, ChosenBy};
+pub use journal::{Journal, Known};
 pub use machine::{Machine, Refusal};
 pub use record::{Bucket, For, Outcome, Provenance, Record, Trial};
 pub use sheet::{Of, Sheet};

@@ -1,0 +1,199 @@
+//! The tensors of a tuned call: made where they lie, alike on every device.
+
+use rowloom_codegen::cuda::{PlanArray, Term};
+use rowloom_codegen::ir::{InputKind, OutputKind};
+use rowloom_codegen::{DType, IntType, Subject};
+
+use crate::element::ElementType;
+use crate::error::Error;
+use crate::stream::Stream;
+use crate::tensor::{AnyTensor, AnyView};
+
+/// The numbers of an index: of which packing, of which index of the subject in their order, for
+/// how many positions.
+pub type Indices<'i> = dyn Fn(usize, usize, u64) -> Vec<i64> + 'i;
+
+/// Rows of a tensor that are random; the rest repeats them. A prime: no power of two meets itself.
+const RANDOM_ROWS: u64 = 251;
+
+/// Elements of them at most: rows may be long.
+const RANDOM_ELEMENTS: u64 = 1 << 21;
+
+/// One position of so many has no row, where an index has a pad for that.
+const PADDED: usize = 11;
+
+/// An input or output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) ty: ElementType,
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+    /// How many such tensors it has.
+    pub(super) count: u64,
+}
+
+impl Size {
+    fn bytes(self) -> u64 {
+        self.ty.bytes() * self.rows * self.columns * self.count
+    }
+}
+
+/// What a call has.
+pub(super) struct Sizes {
+    /// Inputs in their order; an index is `None`.
+    pub(super) inputs: Vec<Option<Size>>,
+    /// The indices, in their order among all inputs.
+    pub(super) indices: Vec<Term>,
+    pub(super) outputs: Vec<(String, Size)>,
+}
+
+impl Sizes {
+    pub(super) fn of(subject: &Subject, positions: u64) -> Sizes {
+        match subject {
+            Subject::Kernel { kernel, spec } => {
+                let mut indices = Vec::new();
+                let inputs = kernel.inputs.iter().map(|input| {
+                    let count = u64::from(input.count);
+                    match input.kind {
+                        InputKind::Rows(ty) => {
+                            let ty = ElementType::Float(spec.float(ty));
+                            Some(Size { ty, rows: positions, columns: spec.hidden, count })
+                        }
+                        InputKind::Table { ty, rows, chunks } => {
+                            let ty = ElementType::Float(spec.float(ty));
+                            let columns = spec.hidden * u64::from(chunks);
+                            Some(Size { ty, rows: spec.extent(rows), columns, count })
+                        }
+                        InputKind::Index { ty, bound, pad } => {
+                            indices.push(Term { ty: spec.int(ty), factor: 1, bound: spec.extent(bound), pad });
+                            None
+                        }
+                    }
+                });
+                let inputs = inputs.collect();
+                let outputs = kernel.outputs.iter().map(|output| {
+                    let values = output.values.len() as u64;
+                    let count = output.tensors() as u64;
+                    let (ty, rows, columns) = match output.kind {
+                        OutputKind::Rows(ty) => (ty, positions, spec.hidden),
+                        OutputKind::Table { ty, rows } => (ty, spec.extent(rows), spec.hidden * values),
+                    };
+                    let ty = ElementType::Float(spec.float(ty));
+                    (output.name.clone(), Size { ty, rows, columns, count })
+                });
+                Sizes { inputs, indices, outputs: outputs.collect() }
+            }
+            Subject::Plan(shape) => {
+                let most_blocks = positions / u64::from(shape.block) + shape.rows;
+                let output = |array| {
+                    let rows = match array {
+                        PlanArray::Rows | PlanArray::Order => positions,
+                        PlanArray::SegmentStart | PlanArray::BlockStart | PlanArray::PartialStart => shape.rows + 1,
+                        PlanArray::BlockRow => most_blocks,
+                    };
+                    (format!("{array:?}"), Size { ty: ElementType::U32, rows, columns: 1, count: 1 })
+                };
+                let (inputs, indices) = (vec![None; shape.terms.len()], shape.terms.clone());
+                Sizes { inputs, indices, outputs: PlanArray::ALL.map(output).to_vec() }
+            }
+        }
+    }
+
+    /// Bytes that one call reads and writes, each once.
+    pub(super) fn touched(&self, positions: u64) -> u64 {
+        let floats: u64 = self.inputs.iter().flatten().map(|size| size.bytes()).sum();
+        floats + self.index_bytes(positions) + self.output_bytes()
+    }
+
+    /// Bytes of the tensors of a comparison: two sets of outputs, and in each packing indices and
+    /// what plans take of them.
+    pub(super) fn needed(&self, positions: u64, packings: u64) -> u64 {
+        let floats: u64 = self.inputs.iter().flatten().map(|size| size.bytes()).sum();
+        let plans = self.indices.len() as u64 * (8 * positions + (1 << 20));
+        floats + 2 * self.output_bytes() + packings * (self.index_bytes(positions) + plans) + 4 * self.longest()
+    }
+
+    fn index_bytes(&self, positions: u64) -> u64 {
+        self.indices.iter().map(|index| positions * u64::from(index.ty.bytes())).sum()
+    }
+
+    fn output_bytes(&self) -> u64 {
+        self.outputs.iter().map(|(_, size)| size.bytes()).sum()
+    }
+
+    /// Rows of the longest output.
+    pub(super) fn longest(&self) -> u64 {
+        self.outputs.iter().map(|(_, size)| size.rows).max().unwrap_or(1)
+    }
+}
+
+/// The tensors of one input, of random numbers that its name decides.
+pub(super) fn random(stream: &Stream, input: usize, size: Size) -> Result<Vec<AnyTensor>, Error> {
+    (0..size.count).map(|element| repeated(stream, (input as u64) << 32 | element, size)).collect()
+}
+
+/// Random rows, again and again, by copies on the device: the host makes a few megabytes.
+fn repeated(stream: &Stream, name: u64, size: Size) -> Result<AnyTensor, Error> {
+    let Size { ty, rows, columns, .. } = size;
+    let few = RANDOM_ROWS.min(RANDOM_ELEMENTS / columns.max(1)).clamp(1, rows.max(1));
+    let mut tensor = AnyTensor::uninit(stream, ty, rows, columns)?;
+    let bytes = numbers(name, ty, (few * columns) as usize);
+    tensor.view_mut().rows(0..few)?.upload(stream, &bytes)?;
+    let mut done = few;
+    while done < rows {
+        let more = done.min(rows - done);
+        let (from, to) = tensor.view_mut().split_rows(done)?;
+        to.rows(0..more)?.copy_from(stream, from.as_view().rows(0..more)?)?;
+        done += more;
+    }
+    Ok(tensor)
+}
+
+/// Numbers between -1 and 1, of many magnitudes: their order shows in a sum.
+fn numbers(name: u64, ty: ElementType, count: usize) -> Vec<u8> {
+    let mut random = vec![0u32; count];
+    blake3::Hasher::new()
+        .update(b"rowloom tuning")
+        .update(&name.to_le_bytes())
+        .finalize_xof()
+        .fill(bytemuck::cast_slice_mut(&mut random));
+    let number = |word: u32| (word as i32 >> 7) as f32 / (1 << 24) as f32;
+    let numbers = random.into_iter().map(number);
+    match ty {
+        ElementType::Float(DType::F32) => numbers.flat_map(f32::to_ne_bytes).collect(),
+        ElementType::Float(DType::F16) => {
+            numbers.flat_map(|number| half::f16::from_f32(number).to_ne_bytes()).collect()
+        }
+        ElementType::Float(DType::Bf16) => {
+            numbers.flat_map(|number| half::bf16::from_f32(number).to_ne_bytes()).collect()
+        }
+        ElementType::Int(_) | ElementType::U32 => unreachable!("these are no numbers of a kernel"),
+    }
+}
+
+/// An index of these numbers.
+pub(super) fn index(stream: &Stream, term: &Term, mut numbers: Vec<i64>) -> Result<AnyTensor, Error> {
+    let positions = numbers.len() as u64;
+    if let Some(pad) = term.pad {
+        numbers.iter_mut().skip(PADDED / 2).step_by(PADDED).for_each(|number| *number = pad);
+    }
+    // The numbers are below a bound that the type can hold, or the pad, which it holds too.
+    match term.ty {
+        IntType::U8 => {
+            let numbers: Vec<u8> = numbers.into_iter().map(|number| number as u8).collect();
+            AnyTensor::from_slice(stream, &numbers, positions, 1)
+        }
+        IntType::I32 => {
+            let numbers: Vec<i32> = numbers.into_iter().map(|number| number as i32).collect();
+            AnyTensor::from_slice(stream, &numbers, positions, 1)
+        }
+        IntType::I64 => AnyTensor::from_slice(stream, &numbers, positions, 1),
+    }
+}
+
+/// A copy of a tensor of the CPU on a device.
+pub(super) fn moved(stream: &Stream, tensor: AnyView<'_>) -> Result<AnyTensor, Error> {
+    let mut copy = AnyTensor::uninit(stream, tensor.element_type(), tensor.row_count(), tensor.column_count())?;
+    copy.view_mut().upload(stream, tensor.host_bytes()?)?;
+    Ok(copy)
+}

@@ -1,0 +1,233 @@
+//! What an interrupted search has learnt, on disk: a line of JSON for each step.
+//!
+//! Kept: what was compiled, compared, and what failed, by the hash of the source, so that a source
+//! that is generated otherwise is new. Not kept: times. A step that had begun when the run
+//! was interrupted is begun once more, after all others; the second time it counts as failed. A
+//! file that cannot be written, or that another run uses, is done without.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What is known of a candidate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// It compiles.
+    Compiled,
+    /// It writes the default's bytes.
+    Equal,
+    /// It writes others: where first.
+    Differs(String),
+    /// It does not compile, or not run to its end: why.
+    Failed(String),
+}
+
+/// The journal of one search.
+#[derive(Debug, Default)]
+pub struct Journal {
+    file: Option<(PathBuf, File)>,
+    known: HashMap<String, Known>,
+    /// Steps that began, and did not end, in earlier runs.
+    begun: HashMap<String, u32>,
+}
+
+/// Begun so often without an end, a step is not begun again.
+const TRIES: u32 = 2;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// What the search is for, whole.
+    Search(String),
+    Begun {
+        source: String,
+    },
+    Learnt {
+        source: String,
+        /// For people.
+        schedule: String,
+        known: Known,
+    },
+}
+
+impl Journal {
+    /// One that is kept in memory alone.
+    pub fn in_memory() -> Journal {
+        Journal::default()
+    }
+
+    /// The one in this file, of the search that `search` names: what another one has left there is
+    /// forgotten.
+    pub fn open(path: &Path, search: &str) -> Journal {
+        let mut journal = Journal::default();
+        let opened = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+        });
+        let Ok(mut file) = opened else { return journal };
+        if file.try_lock().is_err() {
+            return journal;
+        }
+        let mut text = Vec::new();
+        if file.read_to_end(&mut text).is_err() {
+            return journal;
+        }
+        let text = String::from_utf8_lossy(&text);
+        let mut lines = text.lines().map(serde_json::from_str::<Line>);
+        if matches!(lines.next(), Some(Ok(Line::Search(of))) if of == search) {
+            // The last line may be cut off.
+            lines.map_while(Result::ok).for_each(|line| journal.replay(line));
+        }
+        // Written anew, so that no half line is left in the middle.
+        if file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).is_err() {
+            return journal;
+        }
+        journal.file = Some((path.to_owned(), file));
+        journal.write(&Line::Search(search.to_owned()));
+        let begun: Vec<(String, u32)> = journal.begun.iter().map(|(source, count)| (source.clone(), *count)).collect();
+        for (source, count) in begun {
+            (0..count).for_each(|_| journal.write(&Line::Begun { source: source.clone() }));
+        }
+        let known: Vec<(String, Known)> =
+            journal.known.iter().map(|(source, known)| (source.clone(), known.clone())).collect();
+        for (source, known) in known {
+            journal.write(&Line::Learnt { source, schedule: String::new(), known });
+        }
+        for (source, count) in journal.begun.clone() {
+            if count >= TRIES {
+                let why = format!("it did not end in {count} runs, which were interrupted");
+                journal.learn(&source, "", Known::Failed(why));
+            }
+        }
+        journal
+    }
+
+    fn replay(&mut self, line: Line) {
+        match line {
+            Line::Search(_) => {}
+            Line::Begun { source } => *self.begun.entry(source).or_default() += 1,
+            Line::Learnt { source, known, .. } => self.keep(source, known),
+        }
+    }
+
+    fn keep(&mut self, source: String, known: Known) {
+        // To compile is not to run.
+        if known != Known::Compiled {
+            self.begun.remove(&source);
+        }
+        self.known.insert(source, known);
+    }
+
+    /// What is known of a source.
+    pub fn known(&self, source: &str) -> Option<&Known> {
+        self.known.get(source)
+    }
+
+    /// How many sources something is known of.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether an earlier run had begun to run a source, and not come to an end.
+    pub(super) fn was_begun(&self, source: &str) -> bool {
+        self.begun.contains_key(source)
+    }
+
+    /// A source is about to be run.
+    pub(super) fn begin(&mut self, source: &str) {
+        self.write(&Line::Begun { source: source.to_owned() });
+    }
+
+    /// What came of it.
+    pub(super) fn learn(&mut self, source: &str, schedule: &str, known: Known) {
+        self.keep(source.to_owned(), known.clone());
+        self.write(&Line::Learnt { source: source.to_owned(), schedule: schedule.to_owned(), known });
+    }
+
+    /// The search is over: the next one begins anew.
+    pub(super) fn finish(&mut self) {
+        if let Some((path, _)) = self.file.take() {
+            // One that stays costs the next search nothing but what it would find again.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn write(&mut self, line: &Line) {
+        let Some((_, file)) = &mut self.file else { return };
+        let Ok(mut text) = serde_json::to_string(line) else { return };
+        text.push('\n');
+        if file.write_all(text.as_bytes()).is_err() {
+            self.file = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_is_known_in_the_next_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("deep/journal");
+        let mut journal = Journal::open(&path, "a search");
+        journal.learn("a", "x", Known::Equal);
+        journal.learn("b", "y", Known::Failed("why".to_owned()));
+        drop(journal);
+        // A killed run leaves half a line.
+        let mut file = OpenOptions::new().append(true).open(&path).expect("the file");
+        file.write_all(b"{\"learnt\":{\"source\":\"c\"").expect("written");
+        drop(file);
+        for _ in 0..2 {
+            let journal = Journal::open(&path, "a search");
+            assert_eq!(journal.len(), 2);
+            assert_eq!(journal.known("a"), Some(&Known::Equal));
+            assert_eq!(journal.known("b"), Some(&Known::Failed("why".to_owned())));
+        }
+        assert!(Journal::open(&path, "another search").is_empty());
+        assert!(Journal::open(&path, "a search").is_empty());
+    }
+
+    #[test]
+    fn what_never_ends_is_begun_twice_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal");
+        for run in 0..2 {
+            let mut journal = Journal::open(&path, "s");
+            assert_eq!((journal.known("hangs"), journal.was_begun("hangs")), (None, run == 1));
+            journal.begin("ends");
+            journal.learn("ends", "", Known::Equal);
+            journal.begin("hangs");
+        }
+        let journal = Journal::open(&path, "s");
+        assert!(matches!(journal.known("hangs"), Some(Known::Failed(why)) if why.contains("2 runs")));
+        assert_eq!(journal.known("ends"), Some(&Known::Equal));
+    }
+
+    #[test]
+    fn a_finished_search_and_a_second_user_leave_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal");
+        let mut first = Journal::open(&path, "s");
+        first.learn("a", "", Known::Compiled);
+        let mut second = Journal::open(&path, "s");
+        assert!(second.is_empty());
+        second.learn("b", "", Known::Compiled);
+        second.finish();
+        assert!(path.exists(), "it is the first one's");
+        first.finish();
+        assert!(!path.exists());
+        // Nowhere to write.
+        let mut nowhere = Journal::open(Path::new("/dev/null/journal"), "s");
+        nowhere.learn("a", "", Known::Equal);
+        assert_eq!(nowhere.known("a"), Some(&Known::Equal));
+    }
+}

@@ -1,0 +1,460 @@
+//! The search for a schedule: which candidates are compiled, gated and timed, in which
+//! order, and what the times decide. No device and no clock but those of a [`Bench`].
+//!
+//! The default runs in every round beside the others, and what beats it must do so in a
+//! paired comparison, beyond the noise of that comparison: else the default stays.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use rowloom_codegen::Choice;
+
+use super::journal::{Journal, Known};
+use super::record::{Outcome, Trial};
+use decide::{Verdict, median};
+
+/// What runs candidates. They are named by their place in the space.
+pub trait Bench {
+    /// What ends the search.
+    type Error;
+
+    /// Compiles these, and tells of each whether it could be.
+    ///
+    /// # Errors
+    /// What ends the search.
+    fn compile(
+        &mut self,
+        candidates: &[usize],
+        each: &mut dyn FnMut(usize, Result<(), String>),
+    ) -> Result<(), Self::Error>;
+
+    /// Compares the bytes that a candidate writes with the default's; the default's own with the
+    /// CPU executor's.
+    ///
+    /// # Errors
+    /// What ends the search.
+    fn gate(&mut self, candidate: usize) -> Result<Gate, Self::Error>;
+
+    /// Device time of one launch, in microseconds.
+    ///
+    /// # Errors
+    /// What ends the search.
+    fn time(&mut self, candidate: usize) -> Result<Time, Self::Error>;
+
+    /// Time since some moment before the search.
+    fn now(&self) -> Duration;
+}
+
+/// What the gate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// The same bytes.
+    Equal,
+    /// Other bytes: where first.
+    Differs(String),
+    /// It did not run to its end: why.
+    Failed(String),
+}
+
+/// What timing says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Time {
+    /// Microseconds of a launch.
+    Us(f64),
+    /// It did not run to its end: why.
+    Failed(String),
+}
+
+/// A member of the space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The candidate.
+    pub schedule: Choice,
+    /// Hash of its source in hexadecimal digits, or why it is not legal.
+    pub source: Result<String, String>,
+}
+
+/// Where a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This many of so many legal candidates are compiled.
+    Compiling {
+        /// Compiled.
+        done: usize,
+        /// All.
+        of: usize,
+    },
+    /// This many of so many compiled candidates were compared.
+    Gating {
+        /// Compared.
+        done: usize,
+        /// All.
+        of: usize,
+    },
+    /// A round begins.
+    Round {
+        /// From 0.
+        round: usize,
+        /// All.
+        of: usize,
+        /// Candidates that are still in.
+        candidates: usize,
+    },
+    /// A comparison of the last few begins.
+    RunOff {
+        /// From 0.
+        pair: usize,
+        /// All.
+        of: usize,
+    },
+    /// A candidate wrote other bytes than the default.
+    Liar {
+        /// Which.
+        candidate: usize,
+    },
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Every candidate, in the order of the space.
+    pub trials: Vec<Trial>,
+    /// Which runs from now on.
+    pub winner: usize,
+    /// Median of the default in the last comparison, in microseconds.
+    pub default_us: f64,
+    /// The same of the winner.
+    pub winner_us: f64,
+    /// Duration of the search.
+    pub took: Duration,
+    /// Whether the budget was enough for all of it.
+    pub complete: bool,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped<E> {
+    /// The bench can go no further.
+    Bench(E),
+    /// The default does not run, or not right: without it nothing can be compared.
+    Default(String),
+}
+
+/// Rounds in which all candidates are timed that are still in.
+const ROUNDS: usize = 9;
+
+/// Rounds after which the clearly slower are dropped: those whose best time is beyond the
+/// leader's median by [`CLEARLY`].
+const DROP_AFTER: usize = 3;
+const CLEARLY: f64 = 1.04;
+
+/// Candidates that meet the default in the run-off.
+const FINALISTS: usize = 2;
+
+/// Comparisons in the run-off.
+const PAIRS: usize = 41;
+
+/// Share of the budget after which the rounds end, so that the run-off has its time.
+const ROUNDS_SHARE: f64 = 0.7;
+
+/// Candidates that are compiled between two looks at the clock.
+const COMPILED_AT_ONCE: usize = 64;
+
+/// What is known of a candidate.
+#[derive(Clone, Debug, PartialEq)]
+enum Status {
+    Illegal(String),
+    /// Nothing yet.
+    Legal,
+    Compiled,
+    Equal,
+    Differs(String),
+    Failed(String),
+}
+
+struct Search<'a, B: Bench> {
+    bench: &'a mut B,
+    journal: &'a mut Journal,
+    observe: &'a mut dyn FnMut(Step),
+    default: usize,
+    status: Vec<Status>,
+    /// Per candidate its times, each with its round.
+    times: Vec<Vec<(usize, f64)>>,
+    start: Duration,
+    budget: Duration,
+}
+
+/// Searches. `default` is a place in `candidates`.
+///
+/// What the journal knows is not done again, but for the default, and every time is measured anew.
+/// When the budget runs out, the times so far decide.
+///
+/// # Errors
+/// [`Stopped`].
+pub fn search<B: Bench>(
+    candidates: &[Candidate],
+    default: usize,
+    bench: &mut B,
+    budget: Duration,
+    journal: &mut Journal,
+    observe: &mut dyn FnMut(Step),
+) -> Result<Found, Stopped<B::Error>> {
+    let status = candidates.iter().map(|candidate| match &candidate.source {
+        Err(reason) => Status::Illegal(reason.clone()),
+        Ok(source) => match journal.known(source) {
+            None => Status::Legal,
+            Some(Known::Compiled) => Status::Compiled,
+            Some(Known::Equal) => Status::Equal,
+            Some(Known::Differs(place)) => Status::Differs(place.clone()),
+            Some(Known::Failed(reason)) => Status::Failed(reason.clone()),
+        },
+    });
+    let mut status: Vec<Status> = status.collect();
+    // The default is what all is compared with: it is always looked at anew.
+    if let Some(Status::Illegal(reason)) = status.get(default) {
+        return Err(Stopped::Default(reason.clone()));
+    }
+    status[default] = Status::Legal;
+    let start = bench.now();
+    let times = vec![Vec::new(); candidates.len()];
+    let mut search = Search { bench, journal, observe, default, status, times, start, budget };
+    let complete = search.run(candidates)?;
+    let (winner, default_us, winner_us) = search.decide();
+    let took = search.elapsed();
+    let trials = candidates.iter().enumerate().map(|(at, candidate)| Trial {
+        schedule: candidate.schedule,
+        outcome: search.outcome(at),
+    });
+    let trials = trials.collect();
+    if complete {
+        search.journal.finish();
+    }
+    Ok(Found { trials, winner, default_us, winner_us, took, complete })
+}
+
+impl<B: Bench> Search<'_, B> {
+    /// All of it, or until the budget has run out: then `false`.
+    fn run(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        Ok(self.compile(candidates)? && self.gate(candidates)? && self.rounds(candidates)? && self.run_off(candidates)?)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.bench.now().saturating_sub(self.start)
+    }
+
+    fn has(&self, share: f64) -> bool {
+        self.elapsed().as_secs_f64() < self.budget.as_secs_f64() * share
+    }
+
+    fn of_status(&self, wanted: &[Status]) -> Vec<usize> {
+        let is_wanted = |at: &usize| wanted.contains(&self.status[*at]);
+        // The default first.
+        let others = (0..self.status.len()).filter(|&at| at != self.default).filter(is_wanted);
+        std::iter::once(self.default).filter(is_wanted).chain(others).collect()
+    }
+
+    fn compile(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        let missing = self.of_status(&[Status::Legal]);
+        let of = missing.len();
+        let mut done = 0;
+        for some in missing.chunks(COMPILED_AT_ONCE) {
+            if done > 0 && !self.has(1.0) {
+                return Ok(false);
+            }
+            let Search { bench, journal, observe, status, .. } = self;
+            observe(Step::Compiling { done, of });
+            let mut each = |at: usize, compiled: Result<(), String>| {
+                done += 1;
+                status[at] = match compiled {
+                    Ok(()) => Status::Compiled,
+                    Err(reason) => Status::Failed(reason),
+                };
+                note(journal, &candidates[at], &status[at]);
+                observe(Step::Compiling { done, of });
+            };
+            bench.compile(some, &mut each).map_err(Stopped::Bench)?;
+        }
+        self.default_is_well()?;
+        Ok(true)
+    }
+
+    fn gate(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        let mut missing = self.of_status(&[Status::Compiled]);
+        let of = missing.len();
+        // What an interrupted run had begun may have hung it: everything else first.
+        let begun = |journal: &Journal, at: usize| candidates[at].source.as_ref().is_ok_and(|it| journal.was_begun(it));
+        missing.sort_by_key(|&at| at != self.default && begun(self.journal, at));
+        for (done, at) in missing.into_iter().enumerate() {
+            if at != self.default && !self.has(1.0) {
+                return Ok(false);
+            }
+            (self.observe)(Step::Gating { done, of });
+            if let Ok(source) = &candidates[at].source {
+                self.journal.begin(source);
+            }
+            self.status[at] = match self.bench.gate(at).map_err(Stopped::Bench)? {
+                Gate::Equal => Status::Equal,
+                Gate::Differs(place) => Status::Differs(place),
+                Gate::Failed(reason) => Status::Failed(reason),
+            };
+            note(self.journal, &candidates[at], &self.status[at]);
+            if at == self.default {
+                self.default_is_well()?;
+            } else if matches!(self.status[at], Status::Differs(_)) {
+                (self.observe)(Step::Liar { candidate: at });
+            }
+        }
+        Ok(true)
+    }
+
+    fn default_is_well(&self) -> Result<(), Stopped<B::Error>> {
+        match &self.status[self.default] {
+            Status::Differs(reason) | Status::Failed(reason) | Status::Illegal(reason) => {
+                Err(Stopped::Default(reason.clone()))
+            }
+            Status::Legal | Status::Compiled | Status::Equal => Ok(()),
+        }
+    }
+
+    /// Times a candidate once, as part of a round.
+    fn time(&mut self, candidates: &[Candidate], at: usize, round: usize) -> Result<(), Stopped<B::Error>> {
+        match self.bench.time(at).map_err(Stopped::Bench)? {
+            Time::Us(us) => self.times[at].push((round, us)),
+            Time::Failed(reason) => {
+                self.status[at] = Status::Failed(reason);
+                note(self.journal, &candidates[at], &self.status[at]);
+                self.default_is_well()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        let mut left = self.of_status(&[Status::Equal]);
+        if left.len() < 2 {
+            // Nothing to choose from: the default's time is all there is to know.
+            self.time(candidates, self.default, 0)?;
+            return Ok(true);
+        }
+        for round in 0..ROUNDS {
+            if !self.has(ROUNDS_SHARE) {
+                break;
+            }
+            (self.observe)(Step::Round { round, of: ROUNDS, candidates: left.len() });
+            // Nobody is always the first behind another.
+            let first = round * left.len() / ROUNDS;
+            for at in 0..left.len() {
+                if !self.has(1.0) {
+                    return Ok(false);
+                }
+                self.time(candidates, left[(first + at) % left.len()], round)?;
+            }
+            left.retain(|&at| self.status[at] == Status::Equal);
+            if round + 1 >= DROP_AFTER {
+                let leader = left.iter().map(|&at| median(self.of(at))).fold(f64::INFINITY, f64::min);
+                let best = |at: usize| self.of(at).fold(f64::INFINITY, f64::min);
+                left.retain(|&at| at == self.default || best(at) <= leader * CLEARLY);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The best few against the default, in alternating order.
+    fn run_off(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        let mut finalists = self.best_few();
+        if finalists.is_empty() {
+            return Ok(true);
+        }
+        finalists.insert(0, self.default);
+        for pair in 0..PAIRS {
+            if !self.has(1.0) {
+                return Ok(false);
+            }
+            (self.observe)(Step::RunOff { pair, of: PAIRS });
+            finalists.rotate_left(1);
+            let order: Vec<usize> = match pair % 2 {
+                0 => finalists.clone(),
+                _ => finalists.iter().rev().copied().collect(),
+            };
+            for at in order {
+                if self.status[at] == Status::Equal {
+                    self.time(candidates, at, ROUNDS + pair)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn of(&self, at: usize) -> impl Iterator<Item = f64> {
+        self.times[at].iter().map(|&(_, us)| us)
+    }
+
+    /// The fastest by their medians among those that were never dropped, without the default.
+    fn best_few(&self) -> Vec<usize> {
+        let rounds = self.times.iter().map(Vec::len).max().unwrap_or(0);
+        let mut best = self.of_status(&[Status::Equal]);
+        best.retain(|&at| at != self.default && rounds > 0 && self.times[at].len() == rounds);
+        best.sort_by(|&left, &right| median(self.of(left)).total_cmp(&median(self.of(right))));
+        best.truncate(FINALISTS);
+        best
+    }
+
+    /// The winner, and the default's and its own time. Where the run-off began, its pairs alone
+    /// decide: who was chosen for being fast by chance is chosen no more.
+    fn decide(&self) -> (usize, f64, f64) {
+        let in_run_off = self.times[self.default].iter().any(|&(round, _)| round >= ROUNDS);
+        let counted = |at: usize| {
+            self.times[at].iter().copied().filter(move |&(round, _)| !in_run_off || round >= ROUNDS).collect::<Vec<_>>()
+        };
+        let default = counted(self.default);
+        let default_us = median(default.iter().map(|&(_, us)| us));
+        let mut winner = (self.default, default_us, 1.0);
+        for at in self.of_status(&[Status::Equal]) {
+            let times = counted(at);
+            let verdict = decide::compare(&default, &times);
+            if at != self.default
+                && let Verdict::Faster { ratio } = verdict
+                && ratio < winner.2
+            {
+                winner = (at, median(times.iter().map(|&(_, us)| us)), ratio);
+            }
+        }
+        (winner.0, default_us, winner.1)
+    }
+
+    fn outcome(&self, at: usize) -> Outcome {
+        let untried = |what: &str| {
+            let seconds = self.budget.as_secs_f64();
+            Outcome::Failed { failed: format!("not {what}: the budget of {seconds} s had run out") }
+        };
+        match &self.status[at] {
+            Status::Illegal(reason) => Outcome::Illegal { illegal: reason.clone() },
+            Status::Legal => untried("compiled"),
+            Status::Compiled => untried("compared with the default"),
+            Status::Differs(place) => Outcome::Differs { bit_equal: false, differs: place.clone() },
+            Status::Failed(reason) => Outcome::Failed { failed: reason.clone() },
+            Status::Equal if self.times[at].is_empty() => untried("timed"),
+            Status::Equal => {
+                let rounds = self.times[at].len() as u32;
+                Outcome::Timed { us: median(self.of(at)), rounds, bit_equal: true }
+            }
+        }
+    }
+}
+
+/// Writes down what was learnt.
+fn note(journal: &mut Journal, candidate: &Candidate, status: &Status) {
+    let known = match status {
+        Status::Illegal(_) | Status::Legal => return,
+        Status::Compiled => Known::Compiled,
+        Status::Equal => Known::Equal,
+        Status::Differs(place) => Known::Differs(place.clone()),
+        Status::Failed(reason) => Known::Failed(reason.clone()),
+    };
+    if let Ok(source) = &candidate.source {
+        journal.learn(source, &candidate.schedule.to_string(), known);
+    }
+}

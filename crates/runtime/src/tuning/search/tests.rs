@@ -1,0 +1,331 @@
+//! The search over a bench that has no device: its times are made up, with noise and drift.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use rowloom_codegen::schedule::{PositionsKind, PositionsSchedule};
+use rowloom_codegen::Schedule;
+
+use super::*;
+
+/// What a made-up candidate does.
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    /// It takes so long, in microseconds.
+    Us(f64),
+    Illegal,
+    NotCompiled,
+    Lies,
+    Hangs,
+    /// It passes the gate, and then hangs.
+    HangsLater,
+}
+
+struct Fake {
+    ways: Vec<Way>,
+    /// Standard deviation of a time, as a share of it.
+    noise: f64,
+    /// Share by which the machine becomes slower, each time that something is timed.
+    drift: f64,
+    /// Times that are twice as long, of a hundred.
+    spikes: u64,
+    random: u64,
+    clock: Cell<Duration>,
+    timed: HashMap<usize, u32>,
+    gated: Vec<usize>,
+    compiled: Vec<usize>,
+    runs: u32,
+}
+
+impl Fake {
+    fn new(seed: u64, ways: Vec<Way>) -> Fake {
+        let random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        Fake {
+            ways,
+            noise: 0.0,
+            drift: 0.0,
+            spikes: 0,
+            random,
+            clock: Cell::default(),
+            timed: HashMap::new(),
+            gated: Vec::new(),
+            compiled: Vec::new(),
+            runs: 0,
+        }
+    }
+
+    fn noisy(seed: u64, ways: Vec<Way>) -> Fake {
+        Fake { noise: 0.02, drift: 0.0003, spikes: 4, ..Fake::new(seed, ways) }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let candidate = |(at, way): (usize, &Way)| Candidate {
+            schedule: schedule(at),
+            source: if *way == Way::Illegal { Err("it is not legal".to_owned()) } else { Ok(format!("source {at}")) },
+        };
+        self.ways.iter().enumerate().map(candidate).collect()
+    }
+
+    fn search(&mut self, budget: u64, journal: &mut Journal) -> Result<Found, Stopped<String>> {
+        let candidates = self.candidates();
+        search(&candidates, 0, self, Duration::from_secs(budget), journal, &mut |_| {})
+    }
+
+    fn found(&mut self) -> Found {
+        self.search(3600, &mut Journal::in_memory()).expect("found")
+    }
+
+    fn spend(&self, seconds: f64) {
+        self.clock.set(self.clock.get() + Duration::from_secs_f64(seconds));
+    }
+}
+
+fn schedule(at: usize) -> Choice {
+    let part = PositionsSchedule { kind: PositionsKind::Position, threads: 32 * (at as u32 + 1), streaming: false };
+    Choice::Kernel(Schedule { positions: Some(part), segments: None })
+}
+
+impl Bench for Fake {
+    type Error = String;
+
+    fn compile(
+        &mut self,
+        candidates: &[usize],
+        each: &mut dyn FnMut(usize, Result<(), String>),
+    ) -> Result<(), String> {
+        for &at in candidates {
+            self.spend(0.1);
+            self.compiled.push(at);
+            each(at, if self.ways[at] == Way::NotCompiled { Err("no code".to_owned()) } else { Ok(()) });
+        }
+        Ok(())
+    }
+
+    fn gate(&mut self, candidate: usize) -> Result<Gate, String> {
+        self.gated.push(candidate);
+        self.spend(0.01);
+        Ok(match &self.ways[candidate] {
+            Way::Lies => Gate::Differs("out[3, 5]".to_owned()),
+            Way::Hangs => Gate::Failed("it did not end in 5 s".to_owned()),
+            Way::NotCompiled | Way::Illegal => panic!("{candidate} cannot run"),
+            Way::Us(_) | Way::HangsLater => Gate::Equal,
+        })
+    }
+
+    fn time(&mut self, candidate: usize) -> Result<Time, String> {
+        assert!(self.gated.contains(&candidate) || self.runs > 0, "{candidate} is timed before it is compared");
+        *self.timed.entry(candidate).or_default() += 1;
+        let Way::Us(us) = self.ways[candidate] else {
+            assert_eq!(self.ways[candidate], Way::HangsLater, "{candidate}");
+            return Ok(Time::Failed("it did not end in 5 s".to_owned()));
+        };
+        self.spend(0.01);
+        let steps: u32 = self.timed.values().sum();
+        // The sum of twelve is as good as normal.
+        let normal: f64 = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
+        let spike = if self.uniform() * 100.0 < self.spikes as f64 { 2.0 } else { 1.0 };
+        Ok(Time::Us(us * (1.0 + self.noise * normal) * spike * (1.0 + self.drift * f64::from(steps))))
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.get()
+    }
+}
+
+/// A default of 100 µs and others of these.
+fn beside_default(others: &[f64]) -> Vec<Way> {
+    [100.0].iter().chain(others).map(|&us| Way::Us(us)).collect()
+}
+
+#[test]
+fn a_faster_one_wins_however_noisy_the_machine() {
+    for seed in 0..200 {
+        let mut fake = Fake::noisy(seed, beside_default(&[110.0, 95.0, 101.0, 300.0, 103.0]));
+        let found = fake.found();
+        assert_eq!(found.winner, 2, "seed {seed}: {found:?}");
+        assert!(found.winner_us < found.default_us && found.complete, "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
+fn a_slower_one_never_wins() {
+    for seed in 0..1000 {
+        let others = [102.0, 102.0, 103.0, 102.0, 104.0, 102.0, 102.0, 102.0];
+        let found = Fake::noisy(seed, beside_default(&others)).found();
+        assert_eq!(found.winner, 0, "seed {seed}: {found:?}");
+        assert_eq!(found.winner_us, found.default_us);
+    }
+}
+
+#[test]
+fn ties_go_to_the_default() {
+    let found = Fake::new(1, beside_default(&[100.0, 99.9, 100.1])).found();
+    assert_eq!(found.winner, 0);
+    let won = (0..500).filter(|&seed| Fake::noisy(seed, beside_default(&[100.0; 30])).found().winner != 0).count();
+    assert!(won <= 5, "of 500 searches among equals {won} did not stay with the default");
+}
+
+#[test]
+fn a_noisy_moment_makes_no_winner() {
+    // The machine is slow whenever the default runs first in a round: half of the first rounds.
+    struct Moody(Fake);
+    impl Bench for Moody {
+        type Error = String;
+        fn compile(&mut self, all: &[usize], each: &mut dyn FnMut(usize, Result<(), String>)) -> Result<(), String> {
+            self.0.compile(all, each)
+        }
+        fn gate(&mut self, candidate: usize) -> Result<Gate, String> {
+            self.0.gate(candidate)
+        }
+        fn time(&mut self, candidate: usize) -> Result<Time, String> {
+            let slow = candidate == 0 && self.0.timed.get(&0).is_none_or(|&times| times < 9);
+            Ok(match self.0.time(candidate)? {
+                Time::Us(us) if slow => Time::Us(us * 1.5),
+                other => other,
+            })
+        }
+        fn now(&self) -> Duration {
+            self.0.now()
+        }
+    }
+    let mut moody = Moody(Fake::noisy(5, beside_default(&[102.0, 103.0])));
+    let candidates = moody.0.candidates();
+    let found = search(&candidates, 0, &mut moody, Duration::from_secs(3600), &mut Journal::in_memory(), &mut |_| {});
+    assert_eq!(found.expect("found").winner, 0);
+}
+
+#[test]
+fn the_clearly_slower_are_dropped_early_and_the_default_never() {
+    let mut fake = Fake::new(1, vec![Way::Us(200.0), Way::Us(100.0), Way::Us(101.0), Way::Us(150.0)]);
+    let found = fake.found();
+    assert_eq!(found.winner, 1);
+    assert_eq!(fake.timed[&3], DROP_AFTER as u32);
+    assert_eq!(fake.timed[&0], (ROUNDS + PAIRS) as u32);
+    assert_eq!(fake.timed[&1], (ROUNDS + PAIRS) as u32);
+    let rounds = |at: usize| match &found.trials[at].outcome {
+        Outcome::Timed { us, rounds, bit_equal: true } => (*us, *rounds),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rounds(3), (150.0, DROP_AFTER as u32));
+    assert_eq!((found.default_us, found.winner_us), (200.0, 100.0));
+}
+
+#[test]
+fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
+    let ways = vec![Way::Us(100.0), Way::Illegal, Way::NotCompiled, Way::Lies, Way::Hangs, Way::HangsLater, Way::Us(90.0)];
+    let mut fake = Fake::new(1, ways);
+    let candidates = fake.candidates();
+    let mut liars = Vec::new();
+    let observe = &mut |step| {
+        if let Step::Liar { candidate } = step {
+            liars.push(candidate);
+        }
+    };
+    let found = search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::in_memory(), observe);
+    let found = found.expect("found");
+    assert_eq!((found.winner, liars), (6, vec![3]));
+    let text = |at: usize| serde_json::to_value(&found.trials[at].outcome).expect("JSON");
+    assert_eq!(text(1), serde_json::json!({"illegal": "it is not legal"}));
+    assert_eq!(text(2), serde_json::json!({"failed": "no code"}));
+    assert_eq!(text(3), serde_json::json!({"bit_equal": false, "differs": "out[3, 5]"}));
+    assert_eq!(text(4), serde_json::json!({"failed": "it did not end in 5 s"}));
+    assert_eq!(text(5), serde_json::json!({"failed": "it did not end in 5 s"}));
+    assert_eq!(fake.timed[&5], 1);
+    assert!(!fake.compiled.contains(&1));
+    assert_eq!(fake.gated, [0, 3, 4, 5, 6]);
+}
+
+#[test]
+fn without_a_default_there_is_nothing_to_compare_with() {
+    for (way, why) in [(Way::Illegal, "not legal"), (Way::NotCompiled, "no code"), (Way::Lies, "out[3, 5]"), (Way::HangsLater, "5 s")]
+    {
+        let mut fake = Fake::new(1, vec![way, Way::Us(1.0)]);
+        let stopped = fake.search(3600, &mut Journal::in_memory()).expect_err("no default");
+        assert!(matches!(&stopped, Stopped::Default(reason) if reason.contains(why)), "{stopped:?}");
+    }
+}
+
+#[test]
+fn one_candidate_needs_no_search() {
+    let mut fake = Fake::new(1, vec![Way::Us(7.0), Way::Illegal]);
+    let found = fake.found();
+    assert_eq!((found.winner, found.default_us, found.winner_us, found.complete), (0, 7.0, 7.0, true));
+    assert_eq!(fake.timed[&0], 1);
+}
+
+#[test]
+fn when_the_budget_runs_out_the_times_so_far_decide() {
+    // Compiling takes 0.1 s each, comparing and timing 0.01 s.
+    let others: Vec<f64> = (0..30).map(|at| if at == 20 { 50.0 } else { 100.0 }).collect();
+    let mut results = Vec::new();
+    for budget in [0, 3, 4, 6, 60] {
+        let mut fake = Fake::new(1, beside_default(&others));
+        let found = fake.search(budget, &mut Journal::in_memory()).expect("found");
+        let untried = found.trials.iter().filter(|trial| matches!(&trial.outcome, Outcome::Failed { .. })).count();
+        results.push((budget, found.winner, found.complete, untried > 0));
+        assert!(fake.clock.get() <= Duration::from_secs(budget.max(4)), "{budget} s: {:?}", fake.clock.get());
+    }
+    assert_eq!(results[0], (0, 0, false, true));
+    assert_eq!(results[1], (3, 0, false, true));
+    assert_eq!(results[3..], [(6, 21, true, false), (60, 21, true, false)]);
+}
+
+#[test]
+fn an_interrupted_search_goes_on_with_what_it_knew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let ways = vec![Way::Us(100.0), Way::NotCompiled, Way::Lies, Way::Hangs, Way::Us(80.0)];
+    let mut fake = Fake::new(1, ways);
+    // The budget is enough to compile and to compare, and for little else.
+    let mut found = fake.search(0, &mut Journal::open(&path, "s")).expect("found");
+    assert!(!found.complete);
+    fake.clock.set(Duration::ZERO);
+    fake.compiled.clear();
+    found = fake.search(1, &mut Journal::open(&path, "s")).expect("found");
+    assert!(found.complete, "{found:?}");
+    assert_eq!(fake.compiled, [0], "only the default is looked at again");
+
+    let interrupted = |until: Gate, at: usize| {
+        // Interrupted while this one is gated: it has begun.
+        let path = folder.path().join(format!("{at}"));
+        let mut journal = Journal::open(&path, "s");
+        journal.begin(&format!("source {at}"));
+        drop(journal);
+        let mut fake = Fake::new(1, beside_default(&[90.0, 95.0]));
+        let found = fake.search(3600, &mut Journal::open(&path, "s")).expect("found");
+        assert_eq!(fake.gated.last(), Some(&at), "all others come first");
+        assert_eq!((until, found.winner), (Gate::Equal, 1));
+        assert!(!path.exists(), "a search that is over leaves no journal");
+    };
+    interrupted(Gate::Equal, 1);
+    interrupted(Gate::Equal, 2);
+}
+
+#[test]
+fn a_failure_is_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let ways = vec![Way::Us(100.0), Way::Hangs, Way::HangsLater, Way::Lies, Way::Us(80.0)];
+    let mut fake = Fake::new(1, ways);
+    let candidates = fake.candidates();
+    // Killed after the last comparison: nothing is timed.
+    let mut journal = Journal::open(&path, "s");
+    for (at, gate) in [(1, "hangs"), (3, "lies")] {
+        let known = if gate == "hangs" { Known::Failed(gate.to_owned()) } else { Known::Differs(gate.to_owned()) };
+        journal.learn(&format!("source {at}"), "", known);
+    }
+    drop(journal);
+    let found = search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::open(&path, "s"), &mut |_| {});
+    let found = found.expect("found");
+    assert_eq!(found.winner, 4);
+    assert_eq!(fake.gated, [0, 2, 4]);
+    assert!(matches!(&found.trials[1].outcome, Outcome::Failed { failed } if failed == "hangs"));
+    assert!(matches!(&found.trials[3].outcome, Outcome::Differs { differs, .. } if differs == "lies"));
+}
