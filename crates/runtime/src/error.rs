@@ -29,6 +29,19 @@ pub enum Error {
         /// What to write instead, when one thing is likely.
         help: Option<&'static str>,
     },
+    /// Something was to be tuned where nothing can be chosen.
+    #[error("the CPU has no schedules; tune on a GPU such as cuda:0")]
+    NoSchedules,
+    /// The data that tuning takes does not fit.
+    #[error("tuning at these sizes takes {} MiB on {device}, and {} MiB are free; choose fewer positions", needed.div_ceil(1 << 20), free >> 20)]
+    TooLargeToTune {
+        /// The device.
+        device: String,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// Another element type than the kernel asks for.
     #[error("{argument} holds {found}, but must hold {expected}")]
     ElementType {

@@ -24,6 +24,7 @@ pub(super) struct Cuda {
     context: CUcontext,
     product: String,
     arch: Arch,
+    cache_bytes: u64,
     /// Memory of our own, so that no setting of a shared pool is touched. `None`
     /// where the device has no pools, or `ROWLOOM_POOL=off` asks for an allocation of its own for
     /// each tensor, so that tools see what lies beyond it: allocations then wait for the device.
@@ -54,13 +55,15 @@ impl Cuda {
         let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let pools = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
+        let cache_bytes = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         // SAFETY: the device is one that the driver has given; the context is kept as long as the process.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(fail("cuDevicePrimaryCtxRetain"))?;
         let _entered = Entered::new(context).map_err(fail("cuCtxSetCurrent"))?;
         let _relaxed = Relaxed::new().map_err(fail("cuThreadExchangeStreamCaptureMode"))?;
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
         let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
-        Ok(Cuda { ordinal, context, product, arch: Arch((major * 10 + minor) as u32), pool })
+        let (arch, cache_bytes) = (Arch((major * 10 + minor) as u32), u64::try_from(cache_bytes).unwrap_or(0));
+        Ok(Cuda { ordinal, context, product, arch, cache_bytes, pool })
     }
 
     /// Runs calls of the driver with this context current.
@@ -140,12 +143,25 @@ impl Accelerator for Cuda {
         self.arch
     }
 
+<<<<<<< HEAD
     fn driver(&self) -> Option<String> {
         super::driver_name(super::driver_version().as_deref())
     }
 
     fn compiler(&self, source: &Source) -> Result<Option<(u32, u32)>, Error> {
         CodeCache::of_process().compiler_of(source, self.arch).map(Some)
+=======
+    fn cache_bytes(&self) -> u64 {
+        self.cache_bytes
+    }
+
+    fn free_bytes(&self, stream: u64) -> Result<Option<u64>, Error> {
+        self.apart("cuMemGetInfo", || {
+            // What the pool keeps is free too.
+            self.trim(stream)?;
+            Ok(Some(result::mem_get_info()?.0 as u64))
+        })
+>>>>>>> 3ef716e (A testbed: a subject with data on a device, its candidates compared bit by bit and timed)
     }
 
     fn open_stream(&self) -> Result<u64, Error> {

@@ -197,6 +197,11 @@ impl RowPlan {
         &self.arrays[place(array)]
     }
 
+    /// Its arrays, in the order of [`PlanArray::ALL`].
+    pub(crate) fn into_arrays(self) -> [AnyTensor; PlanArray::ALL.len()] {
+        self.arrays
+    }
+
     /// Where it lies, for a submission on its device. It is complete: nothing waits.
     pub(crate) fn place(&self, queue: &Submission<'_>) -> PlanPlace {
         let arrays = self.arrays.each_ref().map(|array| {

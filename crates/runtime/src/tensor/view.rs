@@ -154,6 +154,17 @@ impl<'a> AnyView<'a> {
         })
     }
 
+    /// Its bytes where it lies whole in the host's memory.
+    pub(crate) fn host_bytes(&self) -> Option<&'a [u8]> {
+        match self.bytes {
+            Bytes::Host(bytes) if self.layout.is_contiguous() => {
+                let span = self.layout.span_bytes();
+                bytes.get(span.start as usize..span.end as usize)
+            }
+            Bytes::Host(_) | Bytes::Device(_) => None,
+        }
+    }
+
     /// Address of the first element in its device's memory, for another framework. It
     /// is valid as long as what the view borrows; the caller puts the framework's
     /// work in order with that of the streams here.

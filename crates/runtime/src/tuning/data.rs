@@ -194,6 +194,7 @@ pub(super) fn index(stream: &Stream, term: &Term, mut numbers: Vec<i64>) -> Resu
 /// A copy of a tensor of the CPU on a device.
 pub(super) fn moved(stream: &Stream, tensor: AnyView<'_>) -> Result<AnyTensor, Error> {
     let mut copy = AnyTensor::uninit(stream, tensor.element_type(), tensor.row_count(), tensor.column_count())?;
-    copy.view_mut().upload(stream, tensor.host_bytes()?)?;
+    let bytes = tensor.host_bytes().ok_or_else(|| tensor.wrong_device("the reference", stream))?;
+    copy.view_mut().upload(stream, bytes)?;
     Ok(copy)
 }

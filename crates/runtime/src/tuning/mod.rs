@@ -5,16 +5,23 @@
 //! is so again ([`Machine::check`]); then every call that asks for no schedule uses it.
 
 mod chosen;
+mod data;
 mod journal;
 mod machine;
+mod problem;
 mod record;
 pub mod search;
 mod sheet;
 mod store;
+mod testbed;
 
 pub use chosen::{Chosen, ChosenBy};
+pub use data::Indices;
 pub use journal::{Journal, Known};
 pub use machine::{Machine, Refusal};
 pub use record::{Bucket, For, Outcome, Provenance, Record, Trial};
+
+
 pub use sheet::{Of, Sheet};
 pub use store::{Added, Found, Kept, Records, Refused};
+pub use testbed::{Generate, Testbed, compile};

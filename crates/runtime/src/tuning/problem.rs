@@ -1,0 +1,262 @@
+//! One call of a subject with its tensors, at one S and in several packings, to be run under any
+//! source.
+
+use std::sync::Arc;
+
+use rowloom_codegen::Subject;
+use rowloom_codegen::cuda::{PLAN_TOTALS, PlanArray};
+
+use super::data::{self, Indices, Size, Sizes};
+use crate::baseline::{Baseline, Found, RowList};
+use crate::call::{self, Call};
+use crate::engine::{Queue, Submission, Use};
+use crate::error::Error;
+use crate::launch::{Place, Places, PlanPlace, enqueue, error_words};
+use crate::modules::Ready;
+use crate::plan::RowPlan;
+use crate::stream::{Lane, Stream};
+use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
+use crate::workspace::Workspace;
+
+/// For each output its tensors. Of a plan, its arrays.
+pub(super) type Outputs = Vec<Vec<AnyTensor>>;
+
+/// What a run writes beside its outputs: the error word, and a plan's totals.
+pub(super) type Words = Vec<u64>;
+
+/// The word of no error.
+const NO_ERROR: u64 = u64::MAX;
+
+pub(super) struct Problem {
+    stream: Stream,
+    subject: Subject,
+    pub(super) positions: u64,
+    pub(super) sizes: Sizes,
+    /// Inputs but for indices, which are empty here.
+    inputs: Vec<Vec<AnyTensor>>,
+    packings: Vec<Packing>,
+    workspace: Workspace,
+}
+
+/// Where positions point.
+struct Packing {
+    indices: Vec<AnyTensor>,
+    plans: Vec<RowPlan>,
+}
+
+impl Problem {
+    pub(super) fn new(
+        stream: &Stream,
+        subject: &Subject,
+        positions: u64,
+        packings: usize,
+        indices: &Indices<'_>,
+    ) -> Result<Problem, Error> {
+        let sizes = Sizes::of(subject, positions);
+        let input = |(input, size): (usize, &Option<Size>)| {
+            size.map_or(Ok(Vec::new()), |size| data::random(stream, input, size))
+        };
+        let inputs = sizes.inputs.iter().enumerate().map(input).collect::<Result<_, Error>>()?;
+        let (stream, subject, workspace) = (stream.clone(), subject.clone(), Workspace::new(stream));
+        let mut problem = Problem { stream, subject, positions, sizes, inputs, packings: Vec::new(), workspace };
+        for packing in 0..packings {
+            let index = |(number, term)| data::index(&problem.stream, term, indices(packing, number, positions));
+            let indices = problem.sizes.indices.iter().enumerate().map(index).collect::<Result<_, Error>>()?;
+            problem.packings.push(Packing { indices, plans: Vec::new() });
+            problem.packings[packing].plans = problem.plans(packing)?;
+        }
+        Ok(problem)
+    }
+
+    pub(super) fn packings(&self) -> usize {
+        self.packings.len()
+    }
+
+    /// Content unspecified.
+    pub(super) fn outputs(&self) -> Result<Outputs, Error> {
+        let tensor = |size: &Size| AnyTensor::uninit(&self.stream, size.ty, size.rows, size.columns);
+        let tensors = |(_, size): &(String, Size)| (0..size.count).map(|_| tensor(size)).collect();
+        self.sizes.outputs.iter().map(tensors).collect()
+    }
+
+    /// Its tensors, input by input.
+    fn views(&self, packing: usize) -> Vec<Vec<AnyView<'_>>> {
+        let mut indices = self.packings[packing].indices.iter();
+        let mut all = Vec::new();
+        for (size, tensors) in self.sizes.inputs.iter().zip(&self.inputs) {
+            all.push(match size {
+                Some(_) => tensors.iter().map(AnyTensor::view).collect(),
+                None => indices.by_ref().take(1).map(AnyTensor::view).collect(),
+            });
+        }
+        all
+    }
+
+    /// The plans that a call of this packing takes.
+    fn plans(&self, packing: usize) -> Result<Vec<RowPlan>, Error> {
+        match &self.subject {
+            Subject::Kernel { kernel, spec } if spec.planned => {
+                let counts: Vec<(&str, u64)> =
+                    kernel.counts.iter().map(String::as_str).zip(spec.counts.iter().copied()).collect();
+                call::plans(&self.stream, kernel, &self.views(packing), &counts)
+            }
+            Subject::Kernel { .. } | Subject::Plan(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// What the CPU executor writes: the stream is the CPU's.
+    pub(super) fn on_cpu(&self, packing: usize) -> Result<(Outputs, Words), Error> {
+        match &self.subject {
+            Subject::Kernel { kernel, spec } => {
+                let mut outputs = self.outputs()?;
+                let inputs = self.views(packing);
+                let plans: Vec<&RowPlan> = self.packings[packing].plans.iter().collect();
+                let plans = spec.planned.then_some(plans.as_slice());
+                let mut views: Vec<Vec<AnyViewMut<'_>>> =
+                    outputs.iter_mut().map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect()).collect();
+                let call = Call { inputs: &inputs, outputs: &mut views, plans, schedule: None, workspace: None };
+                call::run(&self.stream, kernel, call)?;
+                Ok((outputs, if spec.planned { Vec::new() } else { vec![NO_ERROR] }))
+            }
+            Subject::Plan(shape) => {
+                let term = |(at, term): (usize, &rowloom_codegen::cuda::Term)| crate::plan::Term {
+                    name: format!("index {at}"),
+                    factor: term.factor,
+                    bound: term.bound,
+                    pad: term.pad,
+                };
+                let shape = crate::plan::RowShape {
+                    terms: shape.terms.iter().enumerate().map(term).collect(),
+                    offset: shape.offset,
+                    rows: shape.rows,
+                    block: shape.block,
+                };
+                let indices: Vec<AnyView<'_>> = self.views(packing).concat();
+                let plan = RowPlan::build(&self.stream, &shape, &indices)?;
+                let words = vec![NO_ERROR, plan.blocks(), plan.partials(), plan.positions() - plan.rowless()];
+                Ok((plan.into_arrays().into_iter().map(|array| vec![array]).collect(), words))
+            }
+        }
+    }
+
+    /// Sets every byte of outputs, and of the workspace for this code.
+    pub(super) fn poison(&mut self, ready: &Ready, outputs: &mut Outputs, byte: u8) -> Result<(), Error> {
+        self.reserve(ready, outputs)?;
+        self.workspace.fill(byte)?;
+        outputs.iter_mut().flatten().try_for_each(|tensor| tensor.view_mut().fill(&self.stream, byte))
+    }
+
+    /// Makes the workspace large enough, in every packing.
+    pub(super) fn reserve(&mut self, ready: &Ready, outputs: &Outputs) -> Result<(), Error> {
+        let mut bytes = 0;
+        {
+            let queue = self.queue()?;
+            let queue = queue.submit()?;
+            for packing in 0..self.packings.len() {
+                bytes = self.places(&queue, packing, outputs)?.scratch_bytes(&ready.source).max(bytes);
+            }
+        }
+        self.workspace.reserve(bytes)
+    }
+
+    fn queue(&self) -> Result<Arc<Queue>, Error> {
+        match &self.stream.0 {
+            Lane::Accelerator(queue) => Ok(queue.clone()),
+            Lane::Cpu(_) => Err(Error::NoSchedules),
+        }
+    }
+
+    fn places(&self, queue: &Submission<'_>, packing: usize, outputs: &Outputs) -> Result<Places, Error> {
+        let mut places = Places { positions: self.positions, ..Places::default() };
+        for tensors in self.views(packing) {
+            places.inputs.begin();
+            for view in tensors {
+                places.inputs.push(Place::joined(queue, &view, Use::Read)?);
+            }
+        }
+        for tensors in outputs {
+            places.outputs.begin();
+            for tensor in tensors {
+                places.outputs.push(Place::joined(queue, &tensor.view(), Use::Write)?);
+            }
+        }
+        match &self.subject {
+            Subject::Kernel { .. } => {
+                places.plans.extend(self.packings[packing].plans.iter().map(|plan| plan.place(queue)));
+            }
+            Subject::Plan(_) => {
+                let arrays = std::array::from_fn(|at| outputs[at][0].view().address());
+                places.plans.push(PlanPlace { arrays, positions: self.positions, blocks: 0, partials: 0 });
+            }
+        }
+        Ok(places)
+    }
+
+    /// Queues one run. The workspace was made large enough by [`Problem::poison`].
+    pub(super) fn launch(&mut self, ready: &Ready, packing: usize, outputs: &Outputs) -> Result<(), Error> {
+        let queue = self.queue()?;
+        let queue = queue.submit()?;
+        let places = self.places(&queue, packing, outputs)?;
+        let bytes = places.scratch_bytes(&ready.source);
+        let memory = if bytes == 0 { None } else { self.workspace.region(&queue, bytes)? };
+        enqueue(&queue, ready, &places, memory)
+    }
+
+    /// What the last run left beside its outputs. Waits for it.
+    pub(super) fn words(&mut self, ready: &Ready, packing: usize, outputs: &Outputs) -> Result<Words, Error> {
+        if ready.source.error.is_none() {
+            self.stream.synchronize()?;
+            return Ok(Vec::new());
+        }
+        let queue = self.queue()?;
+        let submission = queue.submit()?;
+        let places = self.places(&submission, packing, outputs)?;
+        let bytes = places.scratch_bytes(&ready.source);
+        let Some(memory) = self.workspace.region(&submission, bytes)? else { return Ok(Vec::new()) };
+        Ok(match self.subject {
+            Subject::Kernel { .. } => error_words::<1>(&queue, ready, &places, &memory)?.to_vec(),
+            Subject::Plan(_) => error_words::<{ 1 + PLAN_TOTALS }>(&queue, ready, &places, &memory)?.to_vec(),
+        })
+    }
+
+    /// Where two results of it differ first: output, row and column.
+    pub(super) fn difference(
+        &self,
+        baseline: &Baseline,
+        rows: &RowList,
+        (left, left_words): (&Outputs, &Words),
+        (right, right_words): (&Outputs, &Words),
+    ) -> Result<Option<String>, Error> {
+        if left_words != right_words {
+            let what = match self.subject {
+                Subject::Kernel { .. } => "error word",
+                Subject::Plan(_) => "error word, blocks, partial sums and placed positions",
+            };
+            return Ok(Some(format!("{what}: {left_words:?} in place of {right_words:?}")));
+        }
+        let names = self.sizes.outputs.iter().map(|(name, _)| name);
+        let pairs = names.zip(left.iter().zip(right)).flat_map(|(name, (left, right))| {
+            let pair = move |(tensor, (left, right))| (name, tensor, left, right);
+            left.iter().zip(right).enumerate().map(pair)
+        });
+        let pairs: Vec<(&String, usize, &AnyTensor, &AnyTensor)> = pairs.collect();
+        let mut found = Found::new(&self.stream, pairs.len() as u64)?;
+        for (slot, (name, _, left, right)) in pairs.iter().enumerate() {
+            let written = self.written(name, left_words).min(left.rows()).min(right.rows());
+            let (left, right) = (left.view().rows(0..written)?, right.view().rows(0..written)?);
+            baseline.compare(left, right, rows.all().part(0..written)?, &mut found, slot as u64)?;
+        }
+        let found = found.read(&self.stream)?;
+        let first = pairs.iter().zip(found).find_map(|(pair, at)| Some((pair, at?)));
+        Ok(first.map(|((name, tensor, left, _), at)| {
+            let (row, column) = (at / left.columns(), at % left.columns());
+            format!("{name}[{tensor}], row {row}, column {column}")
+        }))
+    }
+
+    /// Rows of an output that mean something: a plan's list of blocks may be shorter than its memory.
+    fn written(&self, name: &str, words: &Words) -> u64 {
+        let is_list = matches!(self.subject, Subject::Plan(_)) && name == format!("{:?}", PlanArray::BlockRow);
+        words.get(1).copied().filter(|_| is_list).unwrap_or(u64::MAX)
+    }
+}

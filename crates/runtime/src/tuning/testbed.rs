@@ -1,0 +1,329 @@
+//! A subject with data on a device: what compiles, compares and times its candidates.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rowloom_codegen::cuda::GenerateError;
+use rowloom_codegen::{Choice, SClass, Source, Subject};
+
+use super::data::{self, Indices, Sizes};
+use super::problem::{Outputs, Problem, Words};
+use crate::baseline::{Baseline, RowList, elapsed_us, median};
+use crate::cache::CodeCache;
+use crate::device::Device;
+use crate::element::ElementType;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::modules::Ready;
+use crate::stream::{Lane, Stream};
+use crate::tensor::AnyTensor;
+
+/// Makes the source of a candidate: [`Subject::generate`], but for tests that tamper with it.
+pub type Generate = fn(&Subject, &Choice) -> Result<Source, GenerateError>;
+
+/// S at which the default is compared with the CPU executor.
+const SMALL: [u64; 3] = [1, 257, 832];
+
+/// What outputs and workspace hold before a candidate runs, and before the default does: what
+/// neither writes differs.
+const POISON: u8 = 0xFF;
+const OTHER_POISON: u8 = 0x5A;
+
+/// Data of which so much is touched in a call passes through the cache by itself.
+const CACHES: u64 = 2;
+
+/// Launches of a packing that are timed together where a call touches little; of one that touches
+/// [`MUCH`] bytes one is enough.
+const REPEATS: u64 = 3;
+const MUCH: u64 = 1 << 30;
+
+/// Microseconds that the host has to queue one launch ahead.
+const QUEUEING_US: u64 = 25;
+
+/// Bytes that are left free beside what was counted: code, workspaces, the driver.
+const SPARE: u64 = 256 << 20;
+
+/// A subject with data on a device.
+pub struct Testbed {
+    stream: Stream,
+    baseline: Baseline,
+    subject: Subject,
+    generate: Generate,
+    problem: Problem,
+    small: Vec<Small>,
+    /// What the default writes, and what a candidate does.
+    outputs: [Outputs; 2],
+    rows: RowList,
+    flush: Option<Flush>,
+    loaded: HashMap<Choice, Arc<Ready>>,
+}
+
+/// A small S, with what the CPU executor writes in each packing.
+struct Small {
+    problem: Problem,
+    outputs: Outputs,
+    references: Vec<(Outputs, Words)>,
+}
+
+/// Memory that fills the cache when it is read.
+struct Flush {
+    memory: AnyTensor,
+    sink: AnyTensor,
+}
+
+impl Testbed {
+    /// Makes the data of a subject at `positions` positions, in so many packings whose indices
+    /// `indices` gives.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedules`] on the CPU; [`Error::Captured`] on a stream that is captured, before
+    /// it is touched; [`Error::TooLargeToTune`]; what the device reports.
+    pub fn new(
+        stream: &Stream,
+        subject: &Subject,
+        positions: u64,
+        packings: usize,
+        indices: &Indices<'_>,
+        generate: Generate,
+    ) -> Result<Testbed, Error> {
+        let Lane::Accelerator(queue) = &stream.0 else { return Err(Error::NoSchedules) };
+        queue.refuse_capture("tuning")?;
+        let accelerator = &queue.engine.accelerator;
+        let sizes = Sizes::of(subject, positions);
+        let cache = accelerator.cache_bytes() * CACHES;
+        let small = SMALL.into_iter().filter(|&small| small < positions && same_text(subject, small));
+        let small: Vec<u64> = small.collect();
+        let packed = packings as u64;
+        let small_bytes = small.iter().map(|&small| Sizes::of(subject, small).needed(small, packed) * packed).sum::<u64>();
+        let needed = sizes.needed(positions, packed) + small_bytes + cache + SPARE;
+        if let Some(free) = accelerator.free_bytes(queue.raw)?
+            && needed > free
+        {
+            return Err(Error::TooLargeToTune { device: accelerator.name(), needed, free });
+        }
+
+        let problem = Problem::new(stream, subject, positions, packings, indices)?;
+        let outputs = [problem.outputs()?, problem.outputs()?];
+        let small = small.into_iter().map(|positions| Small::new(stream, subject, positions, packings, indices));
+        let small: Vec<Small> = small.collect::<Result<_, Error>>()?;
+        let longest = small.iter().map(|small| small.problem.sizes.longest()).chain([sizes.longest()]).max();
+        let rows: Vec<u32> = (0..longest.unwrap_or(1)).map(|row| row as u32).collect();
+        let flush = match cache {
+            0 => None,
+            cache if sizes.touched(positions) >= cache => None,
+            cache => Some(Flush::new(stream, cache)?),
+        };
+        Ok(Testbed {
+            stream: stream.clone(),
+            baseline: Baseline::new(stream),
+            subject: subject.clone(),
+            generate,
+            problem,
+            small,
+            outputs,
+            rows: RowList::new(stream, &rows)?,
+            flush,
+            loaded: HashMap::new(),
+        })
+    }
+
+    /// Compares the default's bytes with the CPU executor's, at small S: where they differ first.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn check_default(&mut self, default: &Choice) -> Result<Option<String>, Error> {
+        let ready = self.load(default)?;
+        self.check_small(&ready, "the CPU executor's")
+    }
+
+    /// Compares a candidate's bytes with the default's, at this S and at small ones, on the device:
+    /// where they differ first.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn check(&mut self, default: &Choice, candidate: &Choice) -> Result<Option<String>, Error> {
+        let (default, candidate) = (self.load(default)?, self.load(candidate)?);
+        if let Some(found) = self.check_small(&candidate, "the default's")? {
+            return Ok(Some(found));
+        }
+        let Testbed { baseline, problem, outputs: [theirs, ours], rows, .. } = self;
+        for packing in 0..problem.packings() {
+            problem.poison(&default, theirs, OTHER_POISON)?;
+            problem.launch(&default, packing, theirs)?;
+            let their_words = problem.words(&default, packing, theirs)?;
+            problem.poison(&candidate, ours, POISON)?;
+            problem.launch(&candidate, packing, ours)?;
+            let our_words = problem.words(&candidate, packing, ours)?;
+            let found = problem.difference(baseline, rows, (ours, &our_words), (theirs, &their_words))?;
+            if let Some(found) = found {
+                return Ok(Some(place(&found, problem.positions, packing, "the default's")));
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_small(&mut self, ready: &Ready, whose: &str) -> Result<Option<String>, Error> {
+        for Small { problem, outputs, references } in &mut self.small {
+            for (packing, (reference, words)) in references.iter().enumerate() {
+                problem.poison(ready, outputs, POISON)?;
+                problem.launch(ready, packing, outputs)?;
+                let our_words = problem.words(ready, packing, outputs)?;
+                let (ours, theirs) = ((&*outputs, &our_words), (reference, words));
+                if let Some(found) = problem.difference(&self.baseline, &self.rows, ours, theirs)? {
+                    return Ok(Some(place(&found, problem.positions, packing, whose)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Device time of one launch in microseconds, the mean over the packings. What is queued
+    /// meanwhile by others is not in it.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn time(&mut self, candidate: &Choice) -> Result<f64, Error> {
+        let ready = self.load(candidate)?;
+        let is_gpu = self.is_gpu();
+        let Testbed { stream, baseline, problem, outputs: [_, ours], flush, .. } = self;
+        problem.reserve(&ready, ours)?;
+        let packings = problem.packings();
+        let repeats = if is_gpu { (MUCH / problem.sizes.touched(problem.positions).max(1)).clamp(1, REPEATS) } else { 1 };
+        if is_gpu {
+            stream.synchronize()?;
+            let launches = (packings as u64 * repeats + 1) * (2 + ready.source.steps.len() as u64);
+            baseline.delay(QUEUEING_US * launches)?;
+            // The first launch behind a wait is slow, whichever it is.
+            problem.launch(&ready, 0, ours)?;
+        }
+        let mut marks = Vec::new();
+        for packing in 0..packings {
+            for _ in 0..repeats {
+                if let Some(Flush { memory, sink }) = flush {
+                    baseline.read(memory.view(), &mut sink.view_mut(), 4)?;
+                }
+                let start = stream.record()?;
+                problem.launch(&ready, packing, ours)?;
+                marks.push((start, stream.record()?));
+            }
+        }
+        let times = elapsed_us(&marks)?;
+        let of_packings = times.chunks(repeats as usize).filter_map(median);
+        Ok(of_packings.sum::<f64>() / packings as f64)
+    }
+
+    fn is_gpu(&self) -> bool {
+        self.stream.device().name().starts_with("cuda")
+    }
+
+    fn load(&mut self, choice: &Choice) -> Result<Arc<Ready>, Error> {
+        if let Some(ready) = self.loaded.get(choice) {
+            return Ok(ready.clone());
+        }
+        let source = generated(self.generate, &self.subject, choice)?;
+        let Lane::Accelerator(queue) = &self.stream.0 else { return Err(Error::NoSchedules) };
+        let ready = queue.engine.ready(source)?;
+        self.loaded.insert(*choice, ready.clone());
+        Ok(ready)
+    }
+}
+
+/// Compiles candidates, on a GPU in parallel and through the cache, and tells of each as it is done.
+///
+/// # Errors
+/// [`Error::NoSchedules`] on the CPU.
+pub fn compile(
+    device: &Device,
+    subject: &Subject,
+    candidates: &[(usize, Choice)],
+    generate: Generate,
+    each: &(dyn Fn(usize, Result<(), Error>) + Sync),
+) -> Result<(), Error> {
+    let crate::device::Place::Accelerator(engine) = &device.0 else { return Err(Error::NoSchedules) };
+    if device.name().starts_with("cuda") {
+        candidates.par_iter().for_each(|(at, choice)| {
+            let source = generated(generate, subject, choice);
+            let image = source.and_then(|source| CodeCache::of_process().image(&source, engine.accelerator.arch()));
+            each(*at, image.map(drop));
+        });
+        return Ok(());
+    }
+    emulated(engine, subject, candidates, generate, each);
+    Ok(())
+}
+
+/// Many at once cost little more than one; when one of them fails, one by one.
+fn emulated(
+    engine: &Engine,
+    subject: &Subject,
+    candidates: &[(usize, Choice)],
+    generate: Generate,
+    each: &(dyn Fn(usize, Result<(), Error>) + Sync),
+) {
+    let mut sources = Vec::new();
+    for (at, choice) in candidates {
+        match generated(generate, subject, choice) {
+            Ok(source) => sources.push((*at, source)),
+            Err(error) => each(*at, Err(error)),
+        }
+    }
+    let all: Vec<&Source> = sources.iter().map(|(_, source)| source).collect();
+    let together = engine.accelerator.prepare(&all).is_ok();
+    for (at, source) in &sources {
+        each(*at, if together { Ok(()) } else { engine.accelerator.prepare(&[source]) });
+    }
+}
+
+fn generated(generate: Generate, subject: &Subject, choice: &Choice) -> Result<Source, Error> {
+    generate(subject, choice).map_err(|fault| {
+        let kernel = match subject {
+            Subject::Kernel { kernel, .. } => kernel.name.clone(),
+            Subject::Plan(_) => "a plan".to_owned(),
+        };
+        Error::Schedule { kernel, reason: fault.to_string() }
+    })
+}
+
+/// Whether the text for a subject's class of S serves a smaller S too: that for rows of one block
+/// serves no others.
+fn same_text(subject: &Subject, positions: u64) -> bool {
+    match subject {
+        Subject::Kernel { kernel, spec } => SClass::of(positions, kernel.order.block) <= spec.s_class,
+        Subject::Plan(_) => true,
+    }
+}
+
+fn place(found: &str, positions: u64, packing: usize, whose: &str) -> String {
+    format!("{found}: not {whose} bytes, with {positions} positions in packing {}", packing + 1)
+}
+
+impl Small {
+    fn new(
+        stream: &Stream,
+        subject: &Subject,
+        positions: u64,
+        packings: usize,
+        indices: &Indices<'_>,
+    ) -> Result<Small, Error> {
+        let problem = Problem::new(stream, subject, positions, packings, indices)?;
+        let cpu = Problem::new(&Device::cpu().stream()?, subject, positions, packings, indices)?;
+        let reference = |packing| {
+            let (outputs, words) = cpu.on_cpu(packing)?;
+            let moved = |tensors: Vec<AnyTensor>| {
+                tensors.iter().map(|tensor| data::moved(stream, tensor.view())).collect::<Result<Vec<_>, Error>>()
+            };
+            Ok((outputs.into_iter().map(moved).collect::<Result<_, Error>>()?, words))
+        };
+        let references = (0..packings).map(reference).collect::<Result<_, Error>>()?;
+        Ok(Small { outputs: problem.outputs()?, problem, references })
+    }
+}
+
+impl Flush {
+    fn new(stream: &Stream, bytes: u64) -> Result<Flush, Error> {
+        let columns = 4096;
+        let memory = AnyTensor::zeros(stream, ElementType::U32, bytes.div_ceil(4 * columns), columns)?;
+        Ok(Flush { memory, sink: AnyTensor::zeros(stream, ElementType::U32, 1, 1)? })
+    }
+}
