@@ -16,6 +16,7 @@
 mod cache;
 mod compare;
 mod doctor;
+mod drawing;
 mod emit;
 mod error;
 mod kernels;
@@ -34,6 +35,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser};
 
 use error::{Error, Result};
+use rowloom_codegen::Subject;
+use rowloom_runtime::tuning::Generate;
 
 const EXAMPLES: &str = "Examples:
   rowloom list
@@ -68,6 +71,8 @@ enum Command {
     Selftest(selftest::Args),
     #[command(after_help = tune::EXAMPLES)]
     Tune(tune::Args),
+    #[command(hide = true)]
+    TuneWorker(tune::WorkerArgs),
     #[command(after_help = pack::EXAMPLES)]
     Pack(pack::Args),
     #[command(after_help = cache::EXAMPLES)]
@@ -78,7 +83,14 @@ enum Command {
 
 /// The command over every kernel that the program links.
 pub fn main() -> ExitCode {
-    let Err(error) = run() else {
+    main_generating(Subject::generate)
+}
+
+/// The same, whose tuner runs what `generate` makes of a candidate. For tests of sources that are
+/// not as they should be.
+#[doc(hidden)]
+pub fn main_generating(generate: Generate) -> ExitCode {
+    let Err(error) = run(generate) else {
         return ExitCode::SUCCESS;
     };
     match &error {
@@ -91,7 +103,7 @@ pub fn main() -> ExitCode {
     error.exit_code()
 }
 
-fn run() -> Result<()> {
+fn run(generate: Generate) -> Result<()> {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return refuse(&error),
@@ -103,6 +115,7 @@ fn run() -> Result<()> {
         Command::Compare(args) => compare::run(&args),
         Command::Selftest(args) => selftest::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::TuneWorker(args) => tune::work(&args, generate),
         Command::Pack(args) => pack::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Doctor(args) => doctor::run(&args),
@@ -117,7 +130,8 @@ fn refuse(error: &clap::Error) -> Result<()> {
         return output::print(error.to_string().as_bytes());
     }
     if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand || kind == ErrorKind::MissingSubcommand {
-        let names = command.get_subcommands().map(clap::Command::get_name);
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = shown.map(clap::Command::get_name);
         let names: Vec<String> = names.map(|name| format!("`{path} {name}`")).collect();
         return Err(Error::usage(format!("no command was given; write {}, or see `{path} --help`", names.join(", "))));
     }

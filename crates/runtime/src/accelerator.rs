@@ -26,7 +26,6 @@ pub(crate) trait Accelerator: Send + Sync {
     /// Architecture to generate for.
     fn arch(&self) -> Arch;
 
-<<<<<<< HEAD
     /// The driver by its own release; `None` where there is none.
     fn driver(&self) -> Option<String> {
         None
@@ -34,7 +33,9 @@ pub(crate) trait Accelerator: Send + Sync {
 
     /// Version of the NVRTC whose code of a source would run; `None` where it is compiled by something else.
     fn compiler(&self, _source: &Source) -> Result<Option<(u32, u32)>, Error> {
-=======
+        Ok(None)
+    }
+
     /// Bytes of the cache that all of it shares; 0 where there is none of its own.
     fn cache_bytes(&self) -> u64 {
         0
@@ -42,7 +43,6 @@ pub(crate) trait Accelerator: Send + Sync {
 
     /// Bytes that can still be allocated, once the stream's work is done; `None` where nobody tells.
     fn free_bytes(&self, _stream: u64) -> Result<Option<u64>, Error> {
->>>>>>> 3ef716e (A testbed: a subject with data on a device, its candidates compared bit by bit and timed)
         Ok(None)
     }
 

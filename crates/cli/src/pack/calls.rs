@@ -107,7 +107,8 @@ fn wants(forward: &Verified) -> Vec<Wants> {
     wants
 }
 
-fn store_gradients_as(kernel: &Verified, spec: &mut Spec, ty: DType) {
+/// Has gradients stored in this type.
+pub fn store_gradients_as(kernel: &Verified, spec: &mut Spec, ty: DType) {
     for (param, float) in kernel.floats.iter().zip(&mut spec.floats) {
         if param.default.is_some() {
             *float = ty;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output;
+pub use calls::store_gradients_as;
 use calls::{Pieces, Sizes};
 
 /// Shown below the help.

@@ -74,7 +74,7 @@ impl Case {
 }
 
 /// An index takes what the layout holds under its name; any other one the layout's table row.
-fn index(name: &str, indices: &Indices, bound: u64) -> Vec<i64> {
+pub fn index(name: &str, indices: &Indices, bound: u64) -> Vec<i64> {
     let bound = bound as i64;
     let values: Vec<i64> = match name {
         "timestep" => indices.timestep.clone(),

@@ -4,7 +4,7 @@ mod accuracy;
 mod calls;
 mod case;
 mod clock;
-mod environment;
+pub mod environment;
 mod figures;
 mod framework;
 mod host;
@@ -38,6 +38,7 @@ use crate::kernels::{self, RowCount};
 use crate::output::{self, Output};
 
 use case::Case;
+pub use inputs::index;
 use measure::Measurement;
 use protocol::Protocol;
 use published::Published;

@@ -53,12 +53,7 @@ impl Workers {
 
     /// Asks a worker that has this job open. The inner error is why it was not done; what hung or
     /// failed is done for, and the next request goes to a fresh one.
-    fn ask(
-        &mut self,
-        job: &Job,
-        request: &Request,
-        patience: Duration,
-    ) -> Result<std::result::Result<Reply, String>> {
+    fn ask(&mut self, job: &Job, request: &Request, patience: Duration) -> Result<std::result::Result<Reply, String>> {
         self.open(job)?;
         let answer = self.worker()?.0.ask(request, patience);
         Ok(self.judged(answer))

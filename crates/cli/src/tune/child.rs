@@ -40,9 +40,8 @@ const KILLED: Duration = Duration::from_secs(20);
 impl Worker {
     /// Starts this very program as a worker on a device.
     pub fn start(device: &str) -> Result<(Worker, Machine)> {
-        let program = std::env::current_exe().map_err(|error| {
-            Error::failed(format!("cannot find the program that is running: {}", plain(&error)))
-        })?;
+        let program = std::env::current_exe()
+            .map_err(|error| Error::failed(format!("cannot find the program that is running: {}", plain(&error))))?;
         let mut process = Command::new(program)
             .args(["tune-worker", "--device", device])
             .stdin(Stdio::piped())

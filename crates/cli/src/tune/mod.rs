@@ -1,14 +1,25 @@
 //! `rowloom tune`: which schedule is fastest here, and the records of it.
 
+mod bench;
+mod child;
+mod figure;
+mod protocol;
+mod results;
 mod search;
+mod subjects;
+mod table;
+mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rowloom_codegen::{DType, IntType};
+use rowloom_op_adaln::Layout;
 
 use crate::error::{Error, Result};
 use crate::kernels::RowCount;
+pub use worker::Args as WorkerArgs;
+pub use worker::run as work;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
@@ -40,6 +51,9 @@ pub struct Args {
     /// S, positions of the calls.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     positions: Vec<u64>,
+    /// How positions are packed, as in `rowloom report`: a time is the mean over them.
+    #[arg(long, value_delimiter = ',', default_value = "interleaved,t2va-15s")]
+    layout: Vec<Layout>,
     /// Where to measure: cuda:0, cuda:1, … [default: the first GPU].
     #[arg(long)]
     device: Option<String>,
@@ -70,12 +84,12 @@ pub struct Args {
 }
 
 /// What only a search takes.
-const SEARCH: [&str; 10] =
-    ["dtype", "rows", "hidden", "index", "positions", "device", "budget", "only", "gradient", "out"];
+const SEARCH: [&str; 11] =
+    ["dtype", "rows", "hidden", "index", "positions", "layout", "device", "budget", "only", "gradient", "out"];
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Only {
+pub enum Only {
     /// The kernel itself.
     Forward,
     /// Its derived backward, of all gradients together.

@@ -9,6 +9,7 @@ use super::protocol::Index;
 use super::{Args, Only};
 use crate::error::{Error, Result};
 use crate::kernels;
+use crate::pack::store_gradients_as;
 
 /// A subject and what people call it.
 #[derive(Clone, Debug)]
@@ -27,6 +28,13 @@ pub struct Named {
     pub written_bytes: u64,
 }
 
+impl Named {
+    /// Bytes of what it moves most of.
+    pub fn most_bytes(&self) -> u64 {
+        self.read_bytes.max(self.written_bytes)
+    }
+}
+
 /// What is fixed for all of them.
 pub struct Sizes<'a> {
     /// Of the command line.
@@ -42,21 +50,28 @@ pub fn subjects(declaration: &Declaration, sizes: &Sizes<'_>, positions: u64) ->
     let forward = declaration.forward();
     let mut all = Vec::new();
     let declared = forward.order.accumulate;
-    for accumulate in [declared].into_iter().chain(Accumulate::ALL.into_iter().filter(|other| *other != declared)) {
+    let other = match declared {
+        Accumulate::F32 => Accumulate::F64,
+        Accumulate::F64 => Accumulate::F32,
+    };
+    let counts = kernels::counts(forward, &sizes.args.rows)?;
+    let counts: Vec<(&String, u64)> = forward.counts.iter().zip(counts).collect();
+    for accumulate in [declared, other] {
         let ordered = declaration.with_order(Order { accumulate, ..forward.order }).map_err(Error::failed)?;
         let backward = ordered.backward(&Wants::all(ordered.forward()));
         for (kernel, part) in [(ordered.forward(), Only::Forward), (&*backward, Only::Backward)] {
             // What sums takes a plan, and depends on the type of its sums.
-            let modes: &[bool] = match (kernel.sums(), accumulate == declared) {
-                (true, _) => &[true],
+            let modes: &[bool] = match (kernel.sums() || kernel.rows.is_empty(), accumulate == declared) {
+                (true, true) => &[true],
+                (true, false) if kernel.sums() => &[true],
                 (false, true) => &[true, false],
-                (false, false) => &[],
+                (true | false, false) => &[],
             };
             for &planned in modes {
-                all.push(of_kernel(kernel, part, planned, sizes, positions)?);
+                all.push(of_kernel(kernel, part, planned, sizes, &counts, positions)?);
             }
             if accumulate == declared {
-                add_plans(&mut all, kernel, sizes, positions)?;
+                add_plans(&mut all, kernel, sizes, &counts, positions)?;
             }
         }
     }
@@ -67,12 +82,20 @@ pub fn subjects(declaration: &Declaration, sizes: &Sizes<'_>, positions: u64) ->
     Ok(all)
 }
 
-fn spec(kernel: &Verified, sizes: &Sizes<'_>, positions: u64, planned: bool) -> Result<Spec> {
+fn spec(
+    kernel: &Verified,
+    sizes: &Sizes<'_>,
+    counts: &[(&String, u64)],
+    positions: u64,
+    planned: bool,
+) -> Result<Spec> {
     let args = sizes.args;
-    let counts = kernels::counts(kernel, &args.rows)?;
+    // A backward has some of the forward's row counts.
+    let counts = counts.iter().filter(|(name, _)| kernel.counts.contains(name)).map(|&(_, count)| count);
+    let counts: Vec<u64> = counts.collect();
     let mut spec = Spec::contiguous(kernel, sizes.dtype, args.index, &counts, args.hidden);
     if let Some(gradient) = args.gradient {
-        spec.store_gradients_as(kernel, gradient);
+        store_gradients_as(kernel, &mut spec, gradient);
     }
     spec.s_class = SClass::of(positions, kernel.order.block);
     spec.planned = planned;
@@ -81,8 +104,15 @@ fn spec(kernel: &Verified, sizes: &Sizes<'_>, positions: u64, planned: bool) -> 
     Ok(spec)
 }
 
-fn of_kernel(kernel: &Verified, part: Only, planned: bool, sizes: &Sizes<'_>, positions: u64) -> Result<Named> {
-    let spec = spec(kernel, sizes, positions, planned)?;
+fn of_kernel(
+    kernel: &Verified,
+    part: Only,
+    planned: bool,
+    sizes: &Sizes<'_>,
+    counts: &[(&String, u64)],
+    positions: u64,
+) -> Result<Named> {
+    let spec = spec(kernel, sizes, counts, positions, planned)?;
     let mut name = match kernel.direction {
         Direction::Forward => "forward".to_owned(),
         Direction::Backward => "backward".to_owned(),
@@ -117,8 +147,14 @@ fn traffic(kernel: &Kernel, spec: &Spec, positions: u64) -> (u64, u64) {
 }
 
 /// The plans of its row expressions, those that are not there yet.
-fn add_plans(all: &mut Vec<Named>, kernel: &Verified, sizes: &Sizes<'_>, positions: u64) -> Result<()> {
-    let spec = spec(kernel, sizes, positions, true)?;
+fn add_plans(
+    all: &mut Vec<Named>,
+    kernel: &Verified,
+    sizes: &Sizes<'_>,
+    counts: &[(&String, u64)],
+    positions: u64,
+) -> Result<()> {
+    let spec = spec(kernel, sizes, counts, positions, true)?;
     for (at, row) in kernel.rows.iter().enumerate() {
         let shape: PlanShape = sources::plan_shape(kernel, &spec, RowId(at as u32));
         let subject = Subject::Plan(shape.clone());
@@ -126,7 +162,8 @@ fn add_plans(all: &mut Vec<Named>, kernel: &Verified, sizes: &Sizes<'_>, positio
             continue;
         }
         let names = row.terms.iter().map(|&(input, _)| &kernel.inputs[input.index()].name);
-        let index = |(name, term): (&String, &rowloom_codegen::cuda::Term)| Index { name: name.clone(), bound: term.bound };
+        let index =
+            |(name, term): (&String, &rowloom_codegen::cuda::Term)| Index { name: name.clone(), bound: term.bound };
         let read_bytes = shape.terms.iter().map(|term| positions * u64::from(term.ty.bytes())).sum();
         all.push(Named {
             name: format!("plan of {}", kernel.row_text(row)),

@@ -134,7 +134,12 @@ impl Worker {
     fn opened(&self, job: Job) -> std::result::Result<Open, String> {
         let Job { subject, positions, default, indices, layouts } = job;
         let subject = subject.subject()?;
-        let layouts: Vec<Layout> = layouts.iter().map(|layout| layout.parse()).collect::<std::result::Result<_, _>>()?;
+        let layouts: Vec<Layout> = layouts
+            .iter()
+            .map(|layout| {
+                layout.parse().map_err(|unknown: rowloom_op_adaln::layout::UnknownLayout| unknown.to_string())
+            })
+            .collect::<std::result::Result<_, _>>()?;
         let bound = indices.iter().find(|index| index.name == "timestep").map(|index| index.bound);
         let widest = indices.iter().map(|index| index.bound).max().unwrap_or(1);
         let timesteps = bound.unwrap_or_else(|| widest.div_ceil(MODALITIES));

@@ -18,7 +18,7 @@ mod rows;
 pub use ceilings::{Ceiling, Ceilings};
 pub use memory::UNROLLS;
 pub use queued::{QueuedTimes, elapsed_us, median};
-pub use rows::{Found, RowList, Rows};
+pub use rows::{Counting, Found, RowList, Rows};
 
 use crate::error::Error;
 use crate::stream::{Lane, Stream};

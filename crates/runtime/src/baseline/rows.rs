@@ -29,6 +29,28 @@ pub struct Rows<'a> {
     bound: u64,
 }
 
+/// The rows of a tensor in their order, however many.
+pub struct Counting(AnyTensor);
+
+impl Counting {
+    /// Up to `count` rows. Waits for the stream.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn new(stream: &Stream, count: u32) -> Result<Counting, Error> {
+        let rows: Vec<u32> = (0..count).collect();
+        Ok(Counting(AnyTensor::from_slice(stream, &rows, count.into(), 1)?))
+    }
+
+    /// The first `count` rows.
+    ///
+    /// # Errors
+    /// [`Error::Range`] beyond its own count.
+    pub fn first(&self, count: u64) -> Result<Rows<'_>, Error> {
+        Ok(Rows { rows: self.0.view().rows(0..count)?, bound: count })
+    }
+}
+
 impl RowList {
     /// A copy of `rows` on the stream's device. Waits for it.
     ///

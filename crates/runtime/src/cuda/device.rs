@@ -143,14 +143,14 @@ impl Accelerator for Cuda {
         self.arch
     }
 
-<<<<<<< HEAD
     fn driver(&self) -> Option<String> {
         super::driver_name(super::driver_version().as_deref())
     }
 
     fn compiler(&self, source: &Source) -> Result<Option<(u32, u32)>, Error> {
         CodeCache::of_process().compiler_of(source, self.arch).map(Some)
-=======
+    }
+
     fn cache_bytes(&self) -> u64 {
         self.cache_bytes
     }
@@ -161,7 +161,6 @@ impl Accelerator for Cuda {
             self.trim(stream)?;
             Ok(Some(result::mem_get_info()?.0 as u64))
         })
->>>>>>> 3ef716e (A testbed: a subject with data on a device, its candidates compared bit by bit and timed)
     }
 
     fn open_stream(&self) -> Result<u64, Error> {

@@ -64,9 +64,10 @@ impl Journal {
     /// forgotten.
     pub fn open(path: &Path, search: &str) -> Journal {
         let mut journal = Journal::default();
-        let opened = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
-        });
+        let opened = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path));
         let Ok(mut file) = opened else { return journal };
         if file.try_lock().is_err() {
             return journal;

@@ -21,7 +21,6 @@ pub use journal::{Journal, Known};
 pub use machine::{Machine, Refusal};
 pub use record::{Bucket, For, Outcome, Provenance, Record, Trial};
 
-
 pub use sheet::{Of, Sheet};
 pub use store::{Added, Found, Kept, Records, Refused};
 pub use testbed::{Generate, Testbed, compile};

@@ -7,7 +7,7 @@ use rowloom_codegen::Subject;
 use rowloom_codegen::cuda::{PLAN_TOTALS, PlanArray};
 
 use super::data::{self, Indices, Size, Sizes};
-use crate::baseline::{Baseline, Found, RowList};
+use crate::baseline::{Baseline, Counting, Found};
 use crate::call::{self, Call};
 use crate::engine::{Queue, Submission, Use};
 use crate::error::Error;
@@ -223,7 +223,7 @@ impl Problem {
     pub(super) fn difference(
         &self,
         baseline: &Baseline,
-        rows: &RowList,
+        rows: &Counting,
         (left, left_words): (&Outputs, &Words),
         (right, right_words): (&Outputs, &Words),
     ) -> Result<Option<String>, Error> {
@@ -244,7 +244,7 @@ impl Problem {
         for (slot, (name, _, left, right)) in pairs.iter().enumerate() {
             let written = self.written(name, left_words).min(left.rows()).min(right.rows());
             let (left, right) = (left.view().rows(0..written)?, right.view().rows(0..written)?);
-            baseline.compare(left, right, rows.all().part(0..written)?, &mut found, slot as u64)?;
+            baseline.compare(left, right, rows.first(written)?, &mut found, slot as u64)?;
         }
         let found = found.read(&self.stream)?;
         let first = pairs.iter().zip(found).find_map(|(pair, at)| Some((pair, at?)));

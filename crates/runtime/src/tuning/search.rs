@@ -224,10 +224,10 @@ pub fn search<B: Bench>(
     let complete = search.run(candidates)?;
     let (winner, default_us, winner_us) = search.decide();
     let took = search.elapsed();
-    let trials = candidates.iter().enumerate().map(|(at, candidate)| Trial {
-        schedule: candidate.schedule,
-        outcome: search.outcome(at),
-    });
+    let trials = candidates
+        .iter()
+        .enumerate()
+        .map(|(at, candidate)| Trial { schedule: candidate.schedule, outcome: search.outcome(at) });
     let trials = trials.collect();
     if complete {
         search.journal.finish();
@@ -238,7 +238,10 @@ pub fn search<B: Bench>(
 impl<B: Bench> Search<'_, B> {
     /// All of it, or until the budget has run out: then `false`.
     fn run(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
-        Ok(self.compile(candidates)? && self.gate(candidates)? && self.rounds(candidates)? && self.run_off(candidates)?)
+        Ok(self.compile(candidates)?
+            && self.gate(candidates)?
+            && self.rounds(candidates)?
+            && self.run_off(candidates)?)
     }
 
     fn elapsed(&self) -> Duration {

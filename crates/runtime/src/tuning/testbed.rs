@@ -9,7 +9,7 @@ use rowloom_codegen::{Choice, SClass, Source, Subject};
 
 use super::data::{self, Indices, Sizes};
 use super::problem::{Outputs, Problem, Words};
-use crate::baseline::{Baseline, RowList, elapsed_us, median};
+use crate::baseline::{Baseline, Counting, elapsed_us, median};
 use crate::cache::CodeCache;
 use crate::device::Device;
 use crate::element::ElementType;
@@ -54,7 +54,7 @@ pub struct Testbed {
     small: Vec<Small>,
     /// What the default writes, and what a candidate does.
     outputs: [Outputs; 2],
-    rows: RowList,
+    rows: Counting,
     flush: Option<Flush>,
     loaded: HashMap<Choice, Arc<Ready>>,
 }
@@ -95,7 +95,8 @@ impl Testbed {
         let small = SMALL.into_iter().filter(|&small| small < positions && same_text(subject, small));
         let small: Vec<u64> = small.collect();
         let packed = packings as u64;
-        let small_bytes = small.iter().map(|&small| Sizes::of(subject, small).needed(small, packed) * packed).sum::<u64>();
+        let small_bytes =
+            small.iter().map(|&small| Sizes::of(subject, small).needed(small, packed) * packed).sum::<u64>();
         let needed = sizes.needed(positions, packed) + small_bytes + cache + SPARE;
         if let Some(free) = accelerator.free_bytes(queue.raw)?
             && needed > free
@@ -108,7 +109,8 @@ impl Testbed {
         let small = small.into_iter().map(|positions| Small::new(stream, subject, positions, packings, indices));
         let small: Vec<Small> = small.collect::<Result<_, Error>>()?;
         let longest = small.iter().map(|small| small.problem.sizes.longest()).chain([sizes.longest()]).max();
-        let rows: Vec<u32> = (0..longest.unwrap_or(1)).map(|row| row as u32).collect();
+        // Rows and positions are 32 bits.
+        let longest = longest.and_then(|rows| u32::try_from(rows).ok()).unwrap_or(u32::MAX);
         let flush = match cache {
             0 => None,
             cache if sizes.touched(positions) >= cache => None,
@@ -122,7 +124,7 @@ impl Testbed {
             problem,
             small,
             outputs,
-            rows: RowList::new(stream, &rows)?,
+            rows: Counting::new(stream, longest)?,
             flush,
             loaded: HashMap::new(),
         })
@@ -189,7 +191,8 @@ impl Testbed {
         let Testbed { stream, baseline, problem, outputs: [_, ours], flush, .. } = self;
         problem.reserve(&ready, ours)?;
         let packings = problem.packings();
-        let repeats = if is_gpu { (MUCH / problem.sizes.touched(problem.positions).max(1)).clamp(1, REPEATS) } else { 1 };
+        let repeats =
+            if is_gpu { (MUCH / problem.sizes.touched(problem.positions).max(1)).clamp(1, REPEATS) } else { 1 };
         if is_gpu {
             stream.synchronize()?;
             let launches = (packings as u64 * repeats + 1) * (2 + ready.source.steps.len() as u64);

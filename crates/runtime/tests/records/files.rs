@@ -56,7 +56,8 @@ fn records_are_readable_and_come_back_as_they_were() {
     assert_eq!(json["records"][0]["for"]["kernel"]["positions"], serde_json::json!({"from": 256, "to": 511}));
     assert_eq!(json["records"][0]["provenance"]["driver"], "580.159.04");
     assert_eq!(json["records"][0]["candidates"][2]["illegal"], "threads = 7 is not legal");
-    let names: Vec<_> = folder.path().join("tuning").read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        folder.path().join("tuning").read_dir().unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "neither a lock nor a temporary file stays: {names:?}");
 }
 

@@ -1,17 +1,10 @@
 //! From bars to pixels and to SVG.
 
-use std::sync::OnceLock;
-
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontStyle, register_font};
 
 use super::bars::{Bar, Colour, Figure, Panel};
-
-/// DejaVu Sans 2.37; its licence lies beside it.
-const FONT: &[u8] = include_bytes!("../../../assets/DejaVuSans.ttf");
-const FAMILY: &str = "sans-serif";
+use crate::drawing::{self, Drawing, FAINT, INK};
 
 /// All in pixels.
 const WIDTH: u32 = 1200;
@@ -23,38 +16,35 @@ const BAR: i32 = 24;
 const GROUP_GAP: i32 = 10;
 const AXIS: i32 = 52;
 const NAMES: i32 = 212;
-/// Sizes of text are even: plotters cuts half of one to whole pixels glyph by glyph, which would
-/// lift points and commas off the line.
 const TEXT: u32 = 14;
 /// Longer bars hold their text, shorter ones have it beside them.
 const INSIDE: f64 = 0.55;
 
-const INK: RGBColor = RGBColor(32, 36, 44);
-const FAINT: RGBColor = RGBColor(218, 222, 228);
-
 /// A whole PNG file.
 pub fn png(figure: &Figure) -> Result<Vec<u8>, String> {
-    let height = height(figure);
-    let mut pixels = vec![0; (WIDTH * height * 3) as usize];
-    let root = BitMapBackend::with_buffer(&mut pixels, (WIDTH, height)).into_drawing_area();
-    draw(figure, &root)?;
-    drop(root);
-    let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, WIDTH, height);
-    encoder.set_color(png::ColorType::Rgb);
-    let mut writer = encoder.write_header().map_err(|error| error.to_string())?;
-    writer.write_image_data(&pixels).map_err(|error| error.to_string())?;
-    writer.finish().map_err(|error| error.to_string())?;
-    Ok(file)
+    drawing::png(figure)
 }
 
 /// A whole SVG file.
 pub fn svg(figure: &Figure) -> Result<String, String> {
-    let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, (WIDTH, height(figure))).into_drawing_area();
-    draw(figure, &root)?;
-    drop(root);
-    Ok(text)
+    drawing::svg(figure)
+}
+
+impl Drawing for Figure {
+    fn size(&self) -> (u32, u32) {
+        (WIDTH, height(self))
+    }
+
+    fn draw<B: DrawingBackend>(&self, canvas: &drawing::Canvas<'_, B>) -> Result<(), String> {
+        let canvas = Canvas { canvas };
+        canvas.text(&self.title, (MARGIN, 16), 22, HPos::Left)?;
+        canvas.text(&self.subtitle, (MARGIN, 46), 16, HPos::Left)?;
+        let width = WIDTH as i32 / self.panels.len().max(1) as i32;
+        for (at, panel) in (0..).zip(&self.panels) {
+            canvas.panel(panel, at * width + MARGIN, (at + 1) * width - MARGIN)?;
+        }
+        Ok(())
+    }
 }
 
 fn height(figure: &Figure) -> u32 {
@@ -66,23 +56,8 @@ fn bars_height(panel: &Panel) -> i32 {
     panel.groups.iter().map(|group| GROUP_TITLE + BAR * group.bars.len() as i32 + GROUP_GAP).sum()
 }
 
-fn draw<B: DrawingBackend>(figure: &Figure, root: &DrawingArea<B, Shift>) -> Result<(), String> {
-    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
-    let register = || register_font(FAMILY, FontStyle::Normal, FONT).map_err(|_| "the font is damaged".to_owned());
-    REGISTERED.get_or_init(register).clone()?;
-    let canvas = Canvas { root };
-    root.fill(&WHITE).map_err(|error| error.to_string())?;
-    canvas.text(&figure.title, (MARGIN, 16), 22, HPos::Left)?;
-    canvas.text(&figure.subtitle, (MARGIN, 46), 16, HPos::Left)?;
-    let width = WIDTH as i32 / figure.panels.len().max(1) as i32;
-    for (at, panel) in (0..).zip(&figure.panels) {
-        canvas.panel(panel, at * width + MARGIN, (at + 1) * width - MARGIN)?;
-    }
-    root.present().map_err(|error| error.to_string())
-}
-
 struct Canvas<'r, B: DrawingBackend> {
-    root: &'r DrawingArea<B, Shift>,
+    canvas: &'r drawing::Canvas<'r, B>,
 }
 
 impl<B: DrawingBackend> Canvas<'_, B> {
@@ -116,8 +91,7 @@ impl<B: DrawingBackend> Canvas<'_, B> {
         let end = place(length);
         let middle = y + BAR / 2;
         self.coloured(&bar.name, (left + 8, middle), TEXT, Pos::new(HPos::Left, VPos::Center), INK)?;
-        let body = Rectangle::new([(start, y + 2), (end, y + BAR - 3)], fill(bar.colour).filled());
-        self.root.draw(&body).map_err(|error| error.to_string())?;
+        self.canvas.block([(start, y + 2), (end, y + BAR - 3)], fill(bar.colour))?;
         if length > INSIDE {
             return self.coloured(&bar.text, (end - 8, middle), TEXT, Pos::new(HPos::Right, VPos::Center), WHITE);
         }
@@ -125,7 +99,7 @@ impl<B: DrawingBackend> Canvas<'_, B> {
     }
 
     fn line(&self, ends: [(i32, i32); 2], colour: RGBColor) -> Result<(), String> {
-        self.root.draw(&PathElement::new(ends, colour)).map_err(|error| error.to_string())
+        self.canvas.line(ends, colour)
     }
 
     fn text(&self, text: &str, at: (i32, i32), size: u32, anchor: HPos) -> Result<(), String> {
@@ -133,8 +107,7 @@ impl<B: DrawingBackend> Canvas<'_, B> {
     }
 
     fn coloured(&self, text: &str, at: (i32, i32), size: u32, anchor: Pos, colour: RGBColor) -> Result<(), String> {
-        let style = TextStyle::from((FAMILY, size).into_font()).color(&colour).pos(anchor);
-        self.root.draw(&Text::new(text, at, style)).map_err(|error| error.to_string())
+        self.canvas.text(text, at, size, anchor, colour)
     }
 }
 

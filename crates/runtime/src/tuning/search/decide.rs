@@ -19,8 +19,11 @@ const CHANCE: f64 = 0.005;
 /// noisy moment is one pair of many.
 pub(super) fn compare(default: &[(usize, f64)], candidate: &[(usize, f64)]) -> Verdict {
     let of_round = |round: usize| default.iter().find(|(other, _)| *other == round).map(|&(_, us)| us);
-    let ratios: Vec<f64> =
-        candidate.iter().filter_map(|&(round, us)| Some(us / of_round(round)?)).filter(|ratio| ratio.is_finite()).collect();
+    let ratios: Vec<f64> = candidate
+        .iter()
+        .filter_map(|&(round, us)| Some(us / of_round(round)?))
+        .filter(|ratio| ratio.is_finite())
+        .collect();
     let ratio = median(ratios.iter().copied());
     let wins = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
     if ratio <= 1.0 - LEAST && chance(ratios.len(), wins) <= CHANCE { Verdict::Faster { ratio } } else { Verdict::Tie }

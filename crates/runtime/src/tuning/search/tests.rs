@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use rowloom_codegen::schedule::{PositionsKind, PositionsSchedule};
 use rowloom_codegen::Schedule;
+use rowloom_codegen::schedule::{PositionsKind, PositionsSchedule};
 
 use super::*;
 
@@ -95,11 +95,7 @@ fn schedule(at: usize) -> Choice {
 impl Bench for Fake {
     type Error = String;
 
-    fn compile(
-        &mut self,
-        candidates: &[usize],
-        each: &mut dyn FnMut(usize, Result<(), String>),
-    ) -> Result<(), String> {
+    fn compile(&mut self, candidates: &[usize], each: &mut dyn FnMut(usize, Result<(), String>)) -> Result<(), String> {
         for &at in candidates {
             self.spend(0.1);
             self.compiled.push(at);
@@ -219,7 +215,8 @@ fn the_clearly_slower_are_dropped_early_and_the_default_never() {
 
 #[test]
 fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
-    let ways = vec![Way::Us(100.0), Way::Illegal, Way::NotCompiled, Way::Lies, Way::Hangs, Way::HangsLater, Way::Us(90.0)];
+    let ways =
+        vec![Way::Us(100.0), Way::Illegal, Way::NotCompiled, Way::Lies, Way::Hangs, Way::HangsLater, Way::Us(90.0)];
     let mut fake = Fake::new(1, ways);
     let candidates = fake.candidates();
     let mut liars = Vec::new();
@@ -244,7 +241,8 @@ fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
 
 #[test]
 fn without_a_default_there_is_nothing_to_compare_with() {
-    for (way, why) in [(Way::Illegal, "not legal"), (Way::NotCompiled, "no code"), (Way::Lies, "out[3, 5]"), (Way::HangsLater, "5 s")]
+    for (way, why) in
+        [(Way::Illegal, "not legal"), (Way::NotCompiled, "no code"), (Way::Lies, "out[3, 5]"), (Way::HangsLater, "5 s")]
     {
         let mut fake = Fake::new(1, vec![way, Way::Us(1.0)]);
         let stopped = fake.search(3600, &mut Journal::in_memory()).expect_err("no default");
@@ -322,7 +320,8 @@ fn a_failure_is_not_repeated() {
         journal.learn(&format!("source {at}"), "", known);
     }
     drop(journal);
-    let found = search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::open(&path, "s"), &mut |_| {});
+    let found =
+        search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::open(&path, "s"), &mut |_| {});
     let found = found.expect("found");
     assert_eq!(found.winner, 4);
     assert_eq!(fake.gated, [0, 2, 4]);
