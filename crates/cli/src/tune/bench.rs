@@ -74,7 +74,7 @@ impl Workers {
         if self.is_open {
             return Ok(());
         }
-        let answer = self.worker()?.0.ask(&Request::Open(job.clone()), OPENING);
+        let answer = self.worker()?.0.ask(&Request::Open(Box::new(job.clone())), OPENING);
         self.judged(answer).map_err(Error::failed)?;
         self.is_open = true;
         Ok(())
@@ -84,10 +84,8 @@ impl Workers {
     pub fn ceiling(&mut self, bytes: u64) -> Result<Option<[f64; 3]>> {
         self.is_open = false;
         let answer = self.worker()?.0.ask(&Request::Ceiling { bytes }, OPENING);
-        match self.judged(answer).map_err(Error::failed)? {
-            Reply::Ceiling(speeds) => Ok(speeds),
-            other => Err(unexpected(&other)),
-        }
+        let reply = self.judged(answer).map_err(Error::failed)?;
+        if let Reply::Ceiling(speeds) = reply { Ok(speeds) } else { Err(unexpected(&reply)) }
     }
 }
 
@@ -111,10 +109,8 @@ impl<'w> Steps<'w> {
 
     /// Where a record of this winner is made.
     pub fn provenance(&mut self, winner: Choice) -> Result<Provenance> {
-        match self.ask(&Request::Provenance { winner }, OPENING)?.map_err(Error::failed)? {
-            Reply::Made(provenance) => Ok(provenance),
-            other => Err(unexpected(&other)),
-        }
+        let reply = self.ask(&Request::Provenance { winner }, OPENING)?.map_err(Error::failed)?;
+        if let Reply::Made(provenance) = reply { Ok(provenance) } else { Err(unexpected(&reply)) }
     }
 
     fn ask(&mut self, request: &Request, patience: Duration) -> Result<std::result::Result<Reply, String>> {

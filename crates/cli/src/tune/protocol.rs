@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// Makes the data of a subject: [`Reply::Done`].
-    Open(Job),
+    Open(Box<Job>),
     /// A [`Reply::Compiled`] for each, in any order, and [`Reply::Done`].
     Compile {
         /// By their places in the space.

@@ -94,7 +94,7 @@ impl Worker {
         if let Request::Open(job) = request {
             // What was opened before goes first: both need not fit.
             self.open = None;
-            self.open = Some(self.opened(job)?);
+            self.open = Some(self.opened(*job)?);
             return Ok(Reply::Done);
         }
         if let Request::Ceiling { bytes } = request {

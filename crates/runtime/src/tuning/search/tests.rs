@@ -184,7 +184,7 @@ fn a_noisy_moment_makes_no_winner() {
             let slow = candidate == 0 && self.0.timed.get(&0).is_none_or(|&times| times < 9);
             Ok(match self.0.time(candidate)? {
                 Time::Us(us) if slow => Time::Us(us * 1.5),
-                other => other,
+                time @ (Time::Us(_) | Time::Failed(_)) => time,
             })
         }
         fn now(&self) -> Duration {
@@ -207,7 +207,10 @@ fn the_clearly_slower_are_dropped_early_and_the_default_never() {
     assert_eq!(fake.timed[&1], (ROUNDS + PAIRS) as u32);
     let rounds = |at: usize| match &found.trials[at].outcome {
         Outcome::Timed { us, rounds, bit_equal: true } => (*us, *rounds),
-        other => panic!("{other:?}"),
+        outcome @ (Outcome::Timed { .. }
+        | Outcome::Differs { .. }
+        | Outcome::Illegal { .. }
+        | Outcome::Failed { .. }) => panic!("{outcome:?}"),
     };
     assert_eq!(rounds(3), (150.0, DROP_AFTER as u32));
     assert_eq!((found.default_us, found.winner_us), (200.0, 100.0));
