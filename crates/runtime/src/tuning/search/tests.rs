@@ -289,7 +289,7 @@ fn an_interrupted_search_goes_on_with_what_it_knew() {
     assert!(!found.complete);
     fake.clock.set(Duration::ZERO);
     fake.compiled.clear();
-    found = fake.search(1, &mut Journal::open(&path, "s")).expect("found");
+    found = fake.search(2, &mut Journal::open(&path, "s")).expect("found");
     assert!(found.complete, "{found:?}");
     assert_eq!(fake.compiled, [0], "only the default is looked at again");
 
