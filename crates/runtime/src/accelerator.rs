@@ -46,6 +46,9 @@ pub(crate) trait Accelerator: Send + Sync {
         Ok(None)
     }
 
+    /// How many multiprocessors it has.
+    fn multiprocessors(&self) -> u32;
+
     /// A new stream.
     fn open_stream(&self) -> Result<u64, Error> {
         Ok(0)

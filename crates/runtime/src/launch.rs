@@ -95,7 +95,7 @@ impl Places {
         match count {
             Count::Fixed(number) => number,
             Count::Positions { per, each } => self.positions.div_ceil(per) * each,
-            Count::Blocks { row, each } => self.plans[row.index()].blocks * each,
+            Count::Blocks { row, per, each } => self.plans[row.index()].blocks.div_ceil(per) * each,
             Count::Partials { row, each } => self.plans[row.index()].partials * each,
         }
     }
@@ -153,7 +153,10 @@ pub(crate) fn enqueue(
             }
             Step::Launch(entry) => {
                 let Some(&function) = functions.next() else { unreachable!("a source is loaded entry by entry") };
-                let grid = places.count(entry.grid).min(MAX_GRID);
+                let most = entry.resident.map_or(MAX_GRID, |resident| {
+                    u64::from(resident) * u64::from(queue.engine.accelerator.multiprocessors())
+                });
+                let grid = places.count(entry.grid).min(most).min(MAX_GRID);
                 if grid == 0 {
                     continue;
                 }

@@ -15,7 +15,7 @@ mod names;
 mod plan;
 mod positions;
 mod primitives;
-mod segments;
+pub(crate) mod segments;
 mod source;
 mod value;
 mod writer;
@@ -60,6 +60,21 @@ struct Context<'a> {
     entries: Vec<(String, String)>,
 }
 
+impl<'a> Context<'a> {
+    fn new(kernel: &'a Verified, spec: &'a Spec) -> Context<'a> {
+        Context {
+            kernel,
+            spec,
+            names: Names::of(kernel),
+            writer: Writer::default(),
+            steps: vec![],
+            scratch: vec![],
+            error: None,
+            entries: vec![],
+        }
+    }
+}
+
 /// The source of a kernel. Outputs with a row per position come before sums.
 pub fn generate(kernel: &Verified, spec: &Spec, schedule: &Schedule) -> Result<Source, GenerateError> {
     spec.check(kernel)?;
@@ -67,16 +82,7 @@ pub fn generate(kernel: &Verified, spec: &Spec, schedule: &Schedule) -> Result<S
     if schedule.segments.is_some() && !spec.planned {
         return Err(GenerateError::NeedsPlan(kernel.name.clone()));
     }
-    let mut context = Context {
-        kernel,
-        spec,
-        names: Names::of(kernel),
-        writer: Writer::default(),
-        steps: vec![],
-        scratch: vec![],
-        error: None,
-        entries: vec![],
-    };
+    let mut context = Context::new(kernel, spec);
     if let Some(part) = schedule.positions {
         positions::write(&mut context, part);
     }

@@ -72,7 +72,7 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     };
     context.entries.push((name.clone(), what.to_owned()));
     let grid = Count::Positions { per: 1, each };
-    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, params }));
+    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, resident: None, params }));
 }
 
 fn targets(context: &Context<'_>) -> Vec<Target> {

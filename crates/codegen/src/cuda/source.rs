@@ -57,6 +57,8 @@ pub struct Entry {
     pub threads: u32,
     /// Blocks wanted; at most 2^31 - 1 are launched, the body loops over the rest.
     pub grid: Count,
+    /// Blocks launched for each multiprocessor at most: these take all the work.
+    pub resident: Option<u32>,
     /// Arguments in order.
     pub params: Vec<Param>,
 }
@@ -73,11 +75,13 @@ pub enum Count {
         /// How many they get.
         each: u64,
     },
-    /// `each` for every block of the plan of this row expression.
+    /// `each` for every `per` blocks begun of the plan of this row expression.
     Blocks {
         /// Whose plan.
         row: RowId,
-        /// How many a block gets.
+        /// Blocks that share.
+        per: u64,
+        /// How many they get.
         each: u64,
     },
     /// `each` for every block of that plan that belongs to a row of several blocks.

@@ -141,8 +141,8 @@ impl Context<'_> {
             Param::Scratch(part) => {
                 let scratch = &self.scratch[part];
                 let ty = match (scratch.name, scratch.element_bytes) {
-                    ("partials", 4) => "float",
-                    ("partials", _) => "double",
+                    ("partials" | "totals", 4) => "float",
+                    ("partials" | "totals", _) => "double",
                     (_, 4) => "rl_u32",
                     (_, _) => "rl_u64",
                 };

@@ -2,17 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::{PositionsKind, PositionsSchedule, Schedule, SegmentsKind, SegmentsSchedule};
+use super::segments;
+use super::{PositionsKind, PositionsSchedule, Schedule};
 use crate::cuda::lanes;
-use crate::dtype::Accumulate;
 use crate::ir::{Kernel, Op, OutputKind, Verified};
-use crate::spec::{SClass, Spec};
-
-pub(super) const MAX_COLUMNS: u32 = 8;
-pub(super) const MAX_UNROLL: u32 = 16;
-
-/// Rows from which there are enough of them to fill a GPU one block each.
-const MANY_ROWS: u64 = 1024;
+use crate::spec::Spec;
 
 /// Why a schedule is not legal for a kernel and a Spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,19 +65,6 @@ pub(crate) fn parts(kernel: &Kernel) -> (bool, bool) {
     (positions, segments)
 }
 
-/// Most columns that one access of every tensor with sums over positions covers.
-fn widest_columns(kernel: &Kernel, spec: &Spec) -> u32 {
-    lanes::segments(kernel, spec).min(MAX_COLUMNS)
-}
-
-/// Whether some value is a sum through several row expressions.
-fn adds_tables(kernel: &Kernel) -> bool {
-    kernel
-        .nodes
-        .iter()
-        .any(|node| matches!(node.op, Op::Add { .. }) && matches!(node.shape, crate::ir::Shape::Table(_)))
-}
-
 impl Schedule {
     /// Whether this schedule may run the kernel.
     pub fn check(&self, kernel: &Verified, spec: &Spec) -> Result<(), ScheduleFault> {
@@ -127,7 +108,7 @@ impl Schedule {
         let tile = kernel.tile();
         let mut positions = if has_positions { positions_space(kernel, spec) } else { vec![] };
         positions.retain(|part| tile.allows_positions(part));
-        let mut segments = if has_segments { segments_space(kernel, spec) } else { vec![] };
+        let mut segments = if has_segments { segments::space(kernel, spec) } else { vec![] };
         segments.retain(|part| tile.allows_segments(part));
         let one_positions = positions.first().copied();
         let one_segments = segments.iter().find(|part| part.check(kernel, spec).is_ok()).copied();
@@ -138,29 +119,8 @@ impl Schedule {
     }
 }
 
-impl SegmentsSchedule {
-    fn check(&self, kernel: &Verified, spec: &Spec) -> Result<(), ScheduleFault> {
-        if !threads_are_legal(self.threads) {
-            return Err(field("threads", self.threads, "it is no multiple of 32 up to 1024"));
-        }
-        if !self.unroll.is_power_of_two() || self.unroll > MAX_UNROLL {
-            return Err(field("unroll", self.unroll, "it is no power of two up to 16"));
-        }
-        if !self.columns.is_power_of_two() || self.columns > widest_columns(kernel, spec) {
-            return Err(field("columns", self.columns, "one access of some tensor covers fewer"));
-        }
-        let alone = match self.kind {
-            SegmentsKind::Rows => true,
-            SegmentsKind::Blocks | SegmentsKind::TwoPass => !adds_tables(kernel),
-        };
-        if !alone {
-            return Err(field("kind", self.kind.name(), "a table is read through several row expressions"));
-        }
-        Ok(())
-    }
-}
-
-fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, measured: &[T]) -> Vec<T> {
+/// The declared values of a field, or the measured ones.
+pub(super) fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, measured: &[T]) -> Vec<T> {
     match kernel.tile().values(field) {
         Some(values) => values.iter().filter_map(|value| value.parse().ok()).collect(),
         None => measured.to_vec(),
@@ -204,39 +164,4 @@ fn copies_into_several(kernel: &Kernel) -> bool {
     let values: Vec<_> = rows.flat_map(|output| &output.values).collect();
     values.len() > 1
         && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
-}
-
-/// First what was measured fastest (H200, H = 5376, bf16; µs at S = 4097, 32768 and 131072):
-///
-/// - block by block, whatever the lengths of the rows: 69, 503 and 1998 in f32. Row by row is
-///   faster where all rows are about as long, 65, 480 and 1874, and as slow as its longest row
-///   where they are not; the Spec does not say. So it comes first only where rows are many, or
-///   of one block each;
-/// - 96 threads with 8 positions in flight, of one widest access each; of half of one in f64,
-///   whose sums take twice the registers. Other numbers of threads and positions are within 3 %.
-fn segments_space(kernel: &Kernel, spec: &Spec) -> Vec<SegmentsSchedule> {
-    let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
-    let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
-    let kinds = if row_by_row {
-        [SegmentsKind::Rows, SegmentsKind::Blocks, SegmentsKind::TwoPass]
-    } else {
-        [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
-    };
-    let widest = widest_columns(kernel, spec);
-    let half = (widest / 2).max(1);
-    let columns = match kernel.order.accumulate {
-        Accumulate::F32 => [widest, half],
-        Accumulate::F64 => [half, widest],
-    };
-    let mut space = Vec::new();
-    for kind in kinds {
-        for &threads in &words(kernel, "threads", &[96, 64, 128]) {
-            for &columns in &words(kernel, "columns", &columns) {
-                for &unroll in &words(kernel, "unroll", &[8, 4, 16]) {
-                    space.push(SegmentsSchedule { kind, threads, columns, unroll });
-                }
-            }
-        }
-    }
-    space
 }

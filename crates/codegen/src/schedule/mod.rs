@@ -6,6 +6,7 @@
 
 mod choice;
 mod plan;
+mod segments;
 mod tile;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use choice::ScheduleFault;
 pub use plan::{PlanKind, PlanSchedule};
+pub use segments::{SegmentsKind, SegmentsSchedule};
 pub use tile::{Tile, TileFault};
 
 /// How one kernel runs: one part per kind of output it has.
@@ -61,49 +63,8 @@ pub enum PositionsKind {
     Output,
 }
 
-/// How sums over positions are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentsSchedule {
-    /// What a block does and who folds.
-    pub kind: SegmentsKind,
-    /// Threads of a block: a multiple of 32 up to 1024.
-    pub threads: u32,
-    /// Columns of a thread: a power of two up to 8.
-    pub columns: u32,
-    /// Positions whose loads a thread has in flight.
-    pub unroll: u32,
-}
-
-/// What a block computes of sums over positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SegmentsKind {
-    /// One block of positions of a row × one tile of columns; the last of a row to arrive folds.
-    ///
-    /// Legal when each sum goes through one row expression. Good for long
-    /// segments in one launch. Cost: partial sums are written and read once,
-    /// and a counter per row and tile is cleared first.
-    Blocks,
-    /// The same, folded by a second entry.
-    ///
-    /// Legal when each sum goes through one row expression. Good when the fold
-    /// of a very long row would keep one block busy at the end. Cost: a second
-    /// launch.
-    TwoPass,
-    /// One row × one tile of columns, block of positions after block.
-    ///
-    /// Legal always. Good when segments are short or rows are many: no partial
-    /// sums, no scratch memory. Cost: a long row is one block's work.
-    Rows,
-}
-
 impl PositionsSchedule {
     pub(crate) const KEYS: [&'static str; 3] = ["kind", "threads", "streaming"];
-}
-
-impl SegmentsSchedule {
-    pub(crate) const KEYS: [&'static str; 4] = ["kind", "threads", "columns", "unroll"];
 }
 
 impl PositionsKind {
@@ -119,30 +80,9 @@ impl PositionsKind {
     }
 }
 
-impl SegmentsKind {
-    /// Every kind.
-    pub const ALL: [SegmentsKind; 3] = [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows];
-
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            SegmentsKind::Blocks => "blocks",
-            SegmentsKind::TwoPass => "two_pass",
-            SegmentsKind::Rows => "rows",
-        }
-    }
-}
-
 impl fmt::Display for PositionsSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kind = {}, threads = {}, streaming = {}", self.kind.name(), self.threads, self.streaming)
-    }
-}
-
-impl fmt::Display for SegmentsSchedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SegmentsSchedule { kind, threads, columns, unroll } = self;
-        write!(f, "kind = {}, threads = {threads}, columns = {columns}, unroll = {unroll}", kind.name())
     }
 }
 

@@ -59,6 +59,9 @@ impl Tile {
             && self.allows("threads", &part.threads.to_string())
             && self.allows("columns", &part.columns.to_string())
             && self.allows("unroll", &part.unroll.to_string())
+            && self.allows("run", &part.run.to_string())
+            && self.allows("resident", &part.resident.to_string())
+            && self.allows("streaming", &part.streaming.to_string())
     }
 
     pub(super) fn values(&self, field: &str) -> Option<&[String]> {
@@ -88,6 +91,7 @@ enum Legal {
     Words(Vec<&'static str>),
     Threads,
     PowerOfTwo(u32),
+    UpTo(u32),
 }
 
 fn legal_values(field: &str) -> Option<Legal> {
@@ -98,8 +102,10 @@ fn legal_values(field: &str) -> Option<Legal> {
         }
         "threads" => Some(Legal::Threads),
         "streaming" => Some(Legal::Words(vec!["true", "false"])),
-        "columns" => Some(Legal::PowerOfTwo(super::choice::MAX_COLUMNS)),
-        "unroll" => Some(Legal::PowerOfTwo(super::choice::MAX_UNROLL)),
+        "run" => Some(Legal::PowerOfTwo(super::segments::MAX_RUN)),
+        "resident" => Some(Legal::UpTo(super::segments::MAX_RESIDENT)),
+        "columns" => Some(Legal::PowerOfTwo(super::segments::MAX_COLUMNS)),
+        "unroll" => Some(Legal::PowerOfTwo(super::segments::MAX_UNROLL)),
         _ => None,
     }
 }
@@ -110,6 +116,7 @@ impl Legal {
         match self {
             Legal::Words(words) => words.contains(&word),
             Legal::Threads => number.is_some_and(super::choice::threads_are_legal),
+            Legal::UpTo(most) => number.is_some_and(|number| (1..=*most).contains(&number)),
             Legal::PowerOfTwo(most) => number.is_some_and(|number| number.is_power_of_two() && number <= *most),
         }
     }
@@ -118,6 +125,7 @@ impl Legal {
         match self {
             Legal::Words(words) => words.join(", "),
             Legal::Threads => "a multiple of 32 up to 1024".to_owned(),
+            Legal::UpTo(most) => format!("a number from 1 to {most}"),
             Legal::PowerOfTwo(most) => format!("a power of two up to {most}"),
         }
     }
@@ -146,7 +154,9 @@ mod tests {
     fn every_wrong_word_is_named() {
         assert_eq!(
             check(&[("thread", &["96"])]),
-            ["`thread` is no part of a schedule; write one of columns, kind, streaming, threads, unroll"]
+            [
+                "`thread` is no part of a schedule; write one of columns, kind, resident, run, streaming, threads, unroll"
+            ]
         );
         assert_eq!(
             check(&[("threads", &["96", "100"])]),

@@ -70,8 +70,13 @@ impl Loaded {
 impl Launch<'_> {
     pub(super) fn source(&self) -> Source {
         let (entry, header, body) = self.text.written();
-        let step =
-            Entry { name: entry.to_owned(), threads: self.threads, grid: self.grid, params: self.params.clone() };
+        let step = Entry {
+            name: entry.to_owned(),
+            threads: self.threads,
+            grid: self.grid,
+            resident: None,
+            params: self.params.clone(),
+        };
         Source {
             name: format!("baseline_{entry}"),
             header,

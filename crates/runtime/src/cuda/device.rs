@@ -25,6 +25,7 @@ pub(super) struct Cuda {
     product: String,
     arch: Arch,
     cache_bytes: u64,
+    multiprocessors: u32,
     /// Memory of our own, so that no setting of a shared pool is touched. `None`
     /// where the device has no pools, or `ROWLOOM_POOL=off` asks for an allocation of its own for
     /// each tensor, so that tools see what lies beyond it: allocations then wait for the device.
@@ -54,6 +55,7 @@ impl Cuda {
         };
         let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
         let pools = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?;
         let cache_bytes = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         // SAFETY: the device is one that the driver has given; the context is kept as long as the process.
@@ -63,7 +65,7 @@ impl Cuda {
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
         let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         let (arch, cache_bytes) = (Arch((major * 10 + minor) as u32), u64::try_from(cache_bytes).unwrap_or(0));
-        Ok(Cuda { ordinal, context, product, arch, cache_bytes, pool })
+        Ok(Cuda { ordinal, context, product, arch, multiprocessors, cache_bytes, pool })
     }
 
     /// Runs calls of the driver with this context current.
@@ -161,6 +163,10 @@ impl Accelerator for Cuda {
             self.trim(stream)?;
             Ok(Some(result::mem_get_info()?.0 as u64))
         })
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
     }
 
     fn open_stream(&self) -> Result<u64, Error> {

@@ -105,6 +105,11 @@ impl Accelerator for Emulated {
         Arch::SM_90
     }
 
+    /// Few: blocks that take all the work take several pieces of it each.
+    fn multiprocessors(&self) -> u32 {
+        2
+    }
+
     fn open_stream(&self) -> Result<u64, Error> {
         Ok(self.streams.fetch_add(1, Ordering::Relaxed))
     }

@@ -153,6 +153,10 @@ impl Accelerator for Probed {
         self.beneath.arch()
     }
 
+    fn multiprocessors(&self) -> u32 {
+        self.beneath.multiprocessors()
+    }
+
     fn open_stream(&self) -> Result<u64, Error> {
         self.beneath.open_stream()
     }

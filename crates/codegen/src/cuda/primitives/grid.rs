@@ -70,3 +70,54 @@ RL_INLINE rl_u32 rl_atomic_add(rl_u32* address, rl_u32 value, int line = __built
 }
 ",
 };
+
+pub(super) static TICKET: Definition = Definition {
+    words: &["rl_ticket"],
+    device: "RL_INLINE rl_u64 rl_ticket(rl_u64* address) { return atomicAdd(address, 1); }\n",
+    host: "\
+RL_INLINE rl_u64 rl_ticket(rl_u64* address, int line = __builtin_LINE()) {
+    rl_host::pause();
+    rl_host::check_atomic(address, sizeof(rl_u64), line);
+    return (*address)++;
+}
+",
+};
+
+/// The pause keeps those who wait out of the way of those who work.
+pub(super) static AWAIT: Definition = Definition {
+    words: &["rl_await"],
+    device: "\
+RL_INLINE void rl_await(const rl_u64* flag) {
+    for (;;) {
+        rl_u64 seen;
+        asm volatile(\"ld.acquire.gpu.global.u64 %0, [%1];\" : \"=l\"(seen) : \"l\"(flag) : \"memory\");
+        if (seen != 0) return;
+        __nanosleep(20);
+    }
+}
+",
+    host: "\
+RL_INLINE void rl_await(const rl_u64* flag, int line = __builtin_LINE()) {
+    do {
+        rl_host::pause();
+        rl_host::check_load(flag, sizeof(rl_u64), line);
+    } while (*static_cast<const volatile rl_u64*>(flag) == 0);
+}
+",
+};
+
+pub(super) static ANNOUNCE: Definition = Definition {
+    words: &["rl_announce"],
+    device: "\
+RL_INLINE void rl_announce(rl_u64* flag) {
+    asm volatile(\"st.release.gpu.global.u64 [%0], %1;\" : : \"l\"(flag), \"l\"(1ull) : \"memory\");
+}
+",
+    host: "\
+RL_INLINE void rl_announce(rl_u64* flag, int line = __builtin_LINE()) {
+    rl_host::pause();
+    rl_host::check_atomic(flag, sizeof(rl_u64), line);
+    *flag = 1;
+}
+",
+};

@@ -74,6 +74,37 @@ pub(super) static LOAD: Definition = load!("rl_load", ".L1::no_allocate");
 /// a load that the first level serves costs nothing of the traffic that stores need.
 pub(super) static LOAD_KEPT: Definition = load!("rl_load_kept", "");
 
+/// Rows of a position are read once; where they make room first, sums that were just written
+/// stay in the second-level cache until they are read.
+pub(super) static LOAD_STREAMING: Definition = Definition {
+    words: &["rl_load_streaming"],
+    device: "\
+template <typename V> RL_INLINE V rl_load_streaming(const void* address) {
+    rl_registers<V> at;
+    rl_u64 policy;
+    asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : \"=l\"(policy));
+    if constexpr (sizeof(V) == 16) {
+        asm(\"ld.global.nc.L1::no_allocate.L2::cache_hint.v2.u64 {%0, %1}, [%2], %3;\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address), \"l\"(policy));
+    } else if constexpr (sizeof(V) == 8) {
+        asm(\"ld.global.nc.L1::no_allocate.L2::cache_hint.u64 %0, [%1], %2;\" : \"=l\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+    } else if constexpr (sizeof(V) == 4) {
+        asm(\"ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;\" : \"=r\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+    } else {
+        asm(\"ld.global.nc.L2::cache_hint.u16 %0, [%1], %2;\" : \"=h\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+    }
+    return at.value;
+}
+",
+    host: "\
+template <typename V> RL_INLINE V rl_load_streaming(const void* address, int line = __builtin_LINE()) {
+    V value;
+    rl_host::check_load(address, sizeof(V), line);
+    __builtin_memcpy(&value, address, sizeof(V));
+    return value;
+}
+",
+};
+
 pub(super) static LOAD_FRESH: Definition = Definition {
     words: &["rl_load_fresh"], 
     device: "\

@@ -55,11 +55,21 @@ pub enum Primitive {
     AtomicMin,
     /// `rl_u32 rl_atomic_add(rl_u32*, rl_u32)`: returns the old value.
     AtomicAdd,
+    /// `rl_u64 rl_ticket(rl_u64*)`: the number there, and makes it the next one.
+    Ticket,
+    /// `rl_await(const rl_u64*)`: waits until it was announced; what was written before that is
+    /// visible after. By one thread of a block, of another that is known to run.
+    Await,
+    /// `rl_announce(rl_u64*)`: what was written before is visible to whoever waits for it.
+    Announce,
     /// `rl_bits_of<BYTES>`: registers that hold 1, 2, 4, 8 or 16 bytes.
     Registers,
     /// `V rl_load<V>(const void*)`: reads memory that nobody writes during the launch. The
     /// address is aligned to the size of `V`: 1, 2, 4, 8 or 16 bytes.
     Load,
+    /// `V rl_load_streaming<V>(const void*)`: the same, of what is not read again soon: it makes
+    /// room in the second-level cache first.
+    LoadStreaming,
     /// `V rl_load_kept<V>(const void*)`: the same, of what other positions read too.
     LoadKept,
     /// `T rl_load_fresh<T>(const T*)`: reads what other blocks of the launch may have written.
@@ -105,7 +115,7 @@ struct Definition {
 
 impl Primitive {
     /// Every primitive, in the order of the text.
-    pub const ALL: [Primitive; 32] = [
+    pub const ALL: [Primitive; 36] = [
         Primitive::Integers,
         Primitive::Bf16,
         Primitive::F16,
@@ -121,8 +131,12 @@ impl Primitive {
         Primitive::Fence,
         Primitive::AtomicMin,
         Primitive::AtomicAdd,
+        Primitive::Ticket,
+        Primitive::Await,
+        Primitive::Announce,
         Primitive::Registers,
         Primitive::Load,
+        Primitive::LoadStreaming,
         Primitive::LoadKept,
         Primitive::LoadFresh,
         Primitive::Store,
@@ -157,8 +171,12 @@ impl Primitive {
             Primitive::Fence => &grid::FENCE,
             Primitive::AtomicMin => &grid::ATOMIC_MIN,
             Primitive::AtomicAdd => &grid::ATOMIC_ADD,
+            Primitive::Ticket => &grid::TICKET,
+            Primitive::Await => &grid::AWAIT,
+            Primitive::Announce => &grid::ANNOUNCE,
             Primitive::Registers => &memory::REGISTERS,
             Primitive::Load => &memory::LOAD,
+            Primitive::LoadStreaming => &memory::LOAD_STREAMING,
             Primitive::LoadKept => &memory::LOAD_KEPT,
             Primitive::LoadFresh => &memory::LOAD_FRESH,
             Primitive::Store => &memory::STORE,

@@ -2,20 +2,10 @@
 //! after position.
 
 use super::super::names::{self, accumulator};
-use super::super::{MOST_BLOCKS, lanes};
+use super::super::{PlanArray, lanes};
 use super::group::Group;
 use super::{Context, SegmentsSchedule, Writer};
 use crate::ir::ValueType;
-
-/// Registers of a multiprocessor on every architecture served, and how many a thread gets at a time.
-const REGISTERS: u32 = 1 << 16;
-const REGISTER_UNIT: u32 = 8;
-
-/// Threads that a multiprocessor of every architecture served can hold.
-const MOST_THREADS: u32 = 1536;
-
-/// Registers for pointers, positions and counters.
-const OTHER_REGISTERS: u32 = 32;
 
 /// Writes pieces of an entry over one group.
 pub(super) struct Chain<'c, 'k> {
@@ -29,20 +19,9 @@ impl Chain<'_, '_> {
         accumulator(self.context.kernel.order.accumulate)
     }
 
-    /// Launch bounds: the threads, and how many such blocks must fit a multiprocessor. Without
-    /// a number the compiler aims at as many threads as fit and gives up loads in flight, or
-    /// spills, for it; with 1 it takes registers that other blocks need. So: what the loads in
-    /// flight and the sums need, and some.
+    /// Launch bounds: the threads, and how many such blocks must fit a multiprocessor.
     pub fn bounds(&self) -> String {
-        let SegmentsSchedule { threads, columns, unroll, .. } = self.schedule;
-        let registers = |bytes: u32| bytes.div_ceil(4);
-        let loads = self.group.leaves.iter().map(|leaves| {
-            let each = leaves.iter().map(|(_, all)| registers(self.context.leaf_dtype(all[0]).bytes() * columns));
-            each.sum::<u32>() * unroll
-        });
-        let sums = registers(self.context.kernel.order.accumulate.bytes() * columns);
-        let needed = (loads.max().unwrap_or(0) + sums + OTHER_REGISTERS).next_multiple_of(REGISTER_UNIT);
-        format!("{threads}, {}", (REGISTERS / (needed * threads)).min(MOST_THREADS / threads).clamp(1, MOST_BLOCKS))
+        format!("{}, {}", self.schedule.threads, self.schedule.resident)
     }
 
     /// Columns of one tile.
@@ -70,6 +49,33 @@ impl Chain<'_, '_> {
     /// Whether the thread has columns in this tile.
     pub fn inside(&self) -> String {
         format!("if (column < {})", self.context.spec.hidden)
+    }
+
+    /// `row` and its `first` block, of a `block`.
+    pub fn row_of_block(&self, writer: &mut Writer) {
+        let row = self.group.terms[0].row;
+        let plan = |array| self.context.plan_name(row, array);
+        writer.line(format!("const rl_u64 row = rl_load<rl_u32>({} + block);", plan(PlanArray::BlockRow)));
+        writer.line(format!("const rl_u32 first = rl_load<rl_u32>({} + row);", plan(PlanArray::BlockStart)));
+    }
+
+    /// `sum` over the positions of `block`, of `row` that begins with block `first`.
+    pub fn sum_of_block(&self, writer: &mut Writer) {
+        let row = self.group.terms[0].row;
+        let plan = |array| self.context.plan_name(row, array);
+        let block = self.context.kernel.order.block;
+        let segments = plan(PlanArray::SegmentStart);
+        writer.line(format!(
+            "const rl_u32 begin = rl_load<rl_u32>({segments} + row) + (static_cast<rl_u32>(block) - first) * {block};"
+        ));
+        writer.line(format!("const rl_u32 left = rl_load<rl_u32>({segments} + row + 1) - begin;"));
+        writer.line(format!("const rl_u32 count = left < {block} ? left : {block};"));
+        self.stage_positions(writer, &plan(PlanArray::Order));
+        self.zeros(writer, "sum");
+        writer.block(self.inside(), |writer| {
+            self.leaf_pointers(writer, 0);
+            self.chain(writer, 0);
+        });
     }
 
     /// An array of one number per column, each +0.0.
@@ -161,9 +167,10 @@ impl Chain<'_, '_> {
     fn load(&self, at: usize, leaf: &super::super::value::Leaf, position: &str) -> String {
         let ty = format!("rl_vector<{}, {}>", self.context.leaf_type(*leaf), self.schedule.columns);
         let Some(row) = leaf.row else {
-            return format!("rl_load<{ty}>(from{at} + {position} * from{at}_stride)");
+            let load = if self.schedule.streaming { "rl_load_streaming" } else { "rl_load" };
+            return format!("{load}<{ty}>(from{at} + {position} * from{at}_stride)");
         };
-        let rows = self.context.plan_name(row, super::super::PlanArray::Rows);
+        let rows = self.context.plan_name(row, PlanArray::Rows);
         let named = format!("rl_load<rl_u32>({rows} + {position})");
         let load = format!("rl_load<{ty}>(from{at} + {named} * from{at}_stride)");
         if self.context.kernel.has_pad(row) { format!("{named} == 0xFFFFFFFF ? {ty}{{}} : {load}") } else { load }

@@ -5,12 +5,17 @@
 //! the chunk in the block number. The order of every sum is the declaration's;
 //! which block computes it is the schedule's.
 
+mod blocks;
 mod chain;
-mod entries;
+mod entry;
 mod group;
+mod hand_on;
+mod registers;
+mod rows;
 
 use super::{Context, Writer};
 use crate::schedule::{SegmentsKind, SegmentsSchedule};
+pub(crate) use registers::{MOST_THREADS, resident};
 
 pub(super) fn write(context: &mut Context<'_>, schedule: SegmentsSchedule) {
     let groups = group::groups(context);
@@ -25,9 +30,10 @@ pub(super) fn write(context: &mut Context<'_>, schedule: SegmentsSchedule) {
         // A chunk that nothing is summed into has no blocks of positions to divide.
         let kind = if group.terms.is_empty() { SegmentsKind::Rows } else { schedule.kind };
         match kind {
-            SegmentsKind::Rows => entries::rows(context, group, &name, schedule),
-            SegmentsKind::Blocks => entries::blocks(context, group, &name, schedule, entries::Fold::Last),
-            SegmentsKind::TwoPass => entries::blocks(context, group, &name, schedule, entries::Fold::Second),
+            SegmentsKind::Rows => rows::rows(context, group, &name, schedule),
+            SegmentsKind::Blocks => blocks::blocks(context, group, &name, schedule, blocks::Fold::Last),
+            SegmentsKind::TwoPass => blocks::blocks(context, group, &name, schedule, blocks::Fold::Second),
+            SegmentsKind::HandOn => hand_on::hand_on(context, group, &name, schedule),
         }
     }
 }

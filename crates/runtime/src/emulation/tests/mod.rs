@@ -17,8 +17,13 @@ use crate::error::Error;
 
 /// A source of one entry `kernel` with `params` parameters; the body is in the first line.
 fn source(name: &str, threads: u32, params: usize, body: &str) -> Source {
-    let entry =
-        Entry { name: "kernel".to_owned(), threads, grid: Count::Fixed(1), params: vec![Param::Positions; params] };
+    let entry = Entry {
+        name: "kernel".to_owned(),
+        threads,
+        grid: Count::Fixed(1),
+        resident: None,
+        params: vec![Param::Positions; params],
+    };
     Source {
         name: name.to_owned(),
         header: String::new(),
