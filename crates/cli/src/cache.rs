@@ -29,7 +29,7 @@ enum Action {
     Stats(Format),
     /// Checks every byte of every entry; exit code 1 when one is damaged.
     Verify(Format),
-    /// Removes all of it.
+    /// Removes all compiled code. Records of tuning stay.
     Clear(Format),
 }
 

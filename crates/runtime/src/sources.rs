@@ -57,18 +57,32 @@ pub fn plan_shape(kernel: &Kernel, spec: &Spec, row: RowId) -> PlanShape {
     }
 }
 
-/// Every source that a call of this Spec may load: the kernel's own, and those that build its
-/// plans, from the declared indices, from a row of each position, or from a plan of one
-/// sequence of a batch.
+/// Every source that a call of this Spec may load where there are no records of tuning: the
+/// kernel's own, and those that build its plans, from the declared indices, from a row of each
+/// position, or from a plan of one sequence of a batch.
 ///
 /// # Errors
 /// As [`kernel`].
 pub fn of_call(kernel: &Verified, spec: &Spec) -> Result<Vec<Source>, Error> {
     let mut sources = vec![self::kernel(kernel, spec, None)?];
-    if !spec.planned {
-        return Ok(sources);
+    let shapes = plan_shapes(kernel, spec);
+    for shape in &shapes {
+        sources.push(plan(shape, None)?);
     }
+    let mut repeats: Vec<PlanRepeat> =
+        shapes.iter().map(|shape| PlanRepeat { rows: shape.rows, block: shape.block }).collect();
+    repeats.dedup();
+    sources.extend(repeats.iter().map(cuda::repeat));
+    Ok(sources)
+}
+
+/// The plans that a call of this Spec may build: from the declared indices, and from a row of
+/// each position. None where it takes none.
+pub fn plan_shapes(kernel: &Kernel, spec: &Spec) -> Vec<PlanShape> {
     let mut shapes: Vec<PlanShape> = Vec::new();
+    if !spec.planned {
+        return shapes;
+    }
     for row in (0..kernel.rows.len() as u32).map(RowId) {
         let declared = plan_shape(kernel, spec, row);
         let given = |ty| Term { ty, factor: 1, bound: declared.rows, pad: None };
@@ -82,12 +96,5 @@ pub fn of_call(kernel: &Verified, spec: &Spec) -> Result<Vec<Source>, Error> {
     }
     let mut seen = std::collections::HashSet::new();
     shapes.retain(|shape| seen.insert(shape.clone()));
-    for shape in &shapes {
-        sources.push(plan(shape, None)?);
-    }
-    let mut repeats: Vec<PlanRepeat> =
-        shapes.iter().map(|shape| PlanRepeat { rows: shape.rows, block: shape.block }).collect();
-    repeats.dedup();
-    sources.extend(repeats.iter().map(cuda::repeat));
-    Ok(sources)
+    shapes
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use rowloom_runtime::cache::{Disk, Pack, Settings, Usage};
+use rowloom_runtime::cache::{Damage, Disk, Pack, Settings, Usage};
+use rowloom_runtime::tuning::Records;
 use rowloom_runtime::{Error, Nvrtc, driver_release, gpus};
 use serde::Serialize;
 
 use crate::error::plain;
+use crate::tune;
 
 /// Everything found.
 #[derive(Serialize)]
@@ -24,6 +26,7 @@ pub struct Findings {
     pub pack: Option<Found<Contents>>,
     /// Whether code may be compiled.
     pub jit: bool,
+    pub tuning: Tuning,
     pub emulation: Found<Emulation>,
     /// The environment variables that matter and are set.
     pub environment: BTreeMap<&'static str, String>,
@@ -86,6 +89,18 @@ pub struct Contents {
     pub architectures: Vec<String>,
 }
 
+/// Records of tuning, in the pack and in the cache.
+#[derive(Serialize)]
+pub struct Tuning {
+    /// Not with ROWLOOM_TUNE=off.
+    pub used: bool,
+    pub records: usize,
+    /// Those that calls here would use.
+    pub usable: usize,
+    /// Files that are none of records.
+    pub damaged: Vec<Damage>,
+}
+
 #[derive(Serialize)]
 pub struct Emulation {
     pub compiler: String,
@@ -93,12 +108,13 @@ pub struct Emulation {
 }
 
 /// Variables that decide what is found and what is done.
-const ENVIRONMENT: [&str; 13] = [
+const ENVIRONMENT: [&str; 14] = [
     "ROWLOOM_NVRTC",
     "ROWLOOM_CACHE_DIR",
     "ROWLOOM_CACHE_BYTES",
     "ROWLOOM_PACK",
     "ROWLOOM_JIT",
+    "ROWLOOM_TUNE",
     "ROWLOOM_REQUIRE_GPU",
     "CUDA_VISIBLE_DEVICES",
     "CUDA_HOME",
@@ -146,6 +162,8 @@ impl Findings {
         let gpu_runs = gpu_runs(&cuda, &nvrtc, pack.as_ref(), settings.jit);
         let cpu = Cpu { threads: std::thread::available_parallelism().map_or(1, usize::from) };
         let (rowloom, jit) = (env!("CARGO_PKG_VERSION"), settings.jit);
+        let (usable, records, damaged) = tune::show::count(&Records::new(&settings));
+        let tuning = Tuning { used: settings.tuned, records, usable, damaged };
         Findings {
             rowloom,
             cpu,
@@ -155,6 +173,7 @@ impl Findings {
             cache,
             pack,
             jit,
+            tuning,
             emulation,
             environment,
             gpu_runs,

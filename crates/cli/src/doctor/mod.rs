@@ -13,7 +13,7 @@ pub const EXAMPLES: &str = "Examples:
   rowloom doctor --json
   ROWLOOM_PACK=pack ROWLOOM_JIT=off rowloom doctor";
 
-/// Says what was found: GPUs, driver, NVRTC, cache, pack, compiler; what is
+/// Says what was found: GPUs, driver, NVRTC, cache, pack, records, compiler; what is
 /// missing and how to get it.
 ///
 /// A CPU runs everything, so a machine without a GPU is no fault. Exit code 1

@@ -1,5 +1,7 @@
 //! The findings as a page for people.
 
+use rowloom_runtime::cache::Damage;
+
 use super::findings::{Findings, Found};
 use crate::cache::size;
 
@@ -50,6 +52,16 @@ pub fn text(findings: &Findings) -> String {
     }
     if !findings.jit {
         page.line("compiling", "forbidden by ROWLOOM_JIT=off");
+    }
+    let tuning = &findings.tuning;
+    let records = match (tuning.used, tuning.records) {
+        (false, records) => format!("{records} records, none used: ROWLOOM_TUNE=off"),
+        (true, 0) => "no records; `rowloom tune` makes some".to_owned(),
+        (true, records) => format!("{records} records, {} used here; `rowloom tune --show` lists them", tuning.usable),
+    };
+    page.line("tuning", &records);
+    for Damage { path, reason } in &tuning.damaged {
+        page.line("", &format!("{} is not used: {reason}", path.display()));
     }
     match &findings.emulation {
         Found::Yes(emulation) => page.line("emulation", &format!("{}: {}", emulation.compiler, emulation.version)),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use rowloom_codegen::ir::{InputId, Order, OutputKind};
-use rowloom_codegen::{Accumulate, Arch, DType, IntType, SClass, Source, Spec, Verified, Wants};
+use rowloom_codegen::{Accumulate, Arch, DType, IntType, SClass, Source, Spec, Subject, Verified, Wants};
 use rowloom_runtime::cache::pack_key;
 use rowloom_runtime::{Declaration, sources};
 
@@ -35,6 +35,8 @@ pub struct Piece {
 pub struct Pieces {
     seen: HashSet<rowloom_runtime::cache::Key>,
     pub list: Vec<Piece>,
+    /// Kernels and plans that the sources are of, some more than once, each with its architecture.
+    pub subjects: Vec<(Subject, Arch)>,
 }
 
 /// One S of each class, unless the blocks are so large that there are fewer.
@@ -82,6 +84,8 @@ impl Pieces {
             for &positions in positions {
                 spec.s_class = SClass::of(positions, kernel.order.block);
                 spec.planned = planned;
+                self.subjects.push((Subject::Kernel { kernel: kernel.clone(), spec: spec.clone() }, sizes.arch));
+                self.subjects.extend(sources::plan_shapes(kernel, &spec).into_iter().map(|shape| (Subject::Plan(shape), sizes.arch)));
                 for source in sources::of_call(kernel, &spec).map_err(Error::failed)? {
                     self.push(source, sizes.arch, describe(kernel, &spec));
                 }
@@ -90,7 +94,8 @@ impl Pieces {
         Ok(())
     }
 
-    fn push(&mut self, source: Source, arch: Arch, sizes: String) {
+    /// Adds a source, unless it is there.
+    pub fn push(&mut self, source: Source, arch: Arch, sizes: String) {
         if self.seen.insert(pack_key(&source, arch)) {
             self.list.push(Piece { source, arch, sizes });
         }
@@ -98,7 +103,7 @@ impl Pieces {
 }
 
 /// All gradients together, and each alone.
-fn wants(forward: &Verified) -> Vec<Wants> {
+pub fn wants(forward: &Verified) -> Vec<Wants> {
     let inputs = (0..forward.inputs.len() as u32).map(InputId);
     let mut wants: Vec<Wants> = inputs.filter_map(|input| Wants::of(forward, [input])).collect();
     if wants.len() > 1 {

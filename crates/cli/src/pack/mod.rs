@@ -1,6 +1,7 @@
 //! `rowloom pack`: machine code made ahead of time.
 
 mod calls;
+mod tuned;
 
 use std::path::PathBuf;
 
@@ -9,13 +10,15 @@ use rayon::prelude::*;
 use rowloom_codegen::{Arch, DType, IntType};
 use rowloom_runtime::Nvrtc;
 use rowloom_runtime::cache::{PackCode, PackWriter};
+use rowloom_runtime::tuning::Records;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output;
-pub use calls::store_gradients_as;
+pub use calls::{store_gradients_as, wants};
 use calls::{Pieces, Sizes};
+use tuned::Tuned;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
@@ -30,7 +33,8 @@ pub const EXAMPLES: &str = "Examples:
 /// forward, planned and checked, and backward, with f32 and f64 sums, for all
 /// gradients together and for each alone, and what builds their plans: for
 /// contiguous tensors, and for every number of positions unless --positions
-/// names some. A pack that is there already keeps what it has.
+/// names some. Records of tuning for these calls go with it, and the code of
+/// their winners. A pack that is there already keeps what it has.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Kernels, by their names in `rowloom list`.
@@ -72,13 +76,18 @@ struct Written {
     added_bytes: u64,
     pieces: usize,
     nvrtc: String,
+    /// Records of tuning that were added.
+    records: usize,
+    /// Why others were not.
+    left_out: Vec<String>,
 }
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
-    let pieces = pieces(args)?;
+    let mut pieces = pieces(args)?;
     let writer = PackWriter::open(&args.out).map_err(Error::failed)?;
     let nvrtc = Nvrtc::find().map_err(Error::failed)?;
+    let Tuned { records, left_out } = tuned::collect(&mut pieces, &args.positions, &nvrtc.compiler().to_string())?;
     let bar = ProgressBar::new(pieces.list.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{pos}/{len} {bar:30} {msg}") {
         bar.set_style(style);
@@ -92,20 +101,28 @@ pub fn run(args: &Args) -> Result<()> {
     let code = pieces.list.par_iter().map(compile).collect::<Result<Vec<PackCode>>>()?;
     bar.finish_and_clear();
     let pack = writer.write(&code).map_err(Error::failed)?;
+    if !records.is_empty() {
+        // A record comes after the code that it wants.
+        Records::over(None, Some(&args.out)).add_all(&records).map_err(Error::failed)?;
+    }
     let written = Written {
         folder: args.out.clone(),
         added: code.len(),
         added_bytes: code.iter().map(PackCode::bytes).sum(),
         pieces: pack.manifest().code.len(),
         nvrtc: nvrtc.compiler().to_string(),
+        records: records.len(),
+        left_out,
     };
     let text = if args.json {
         serde_json::to_string_pretty(&written).map_err(Error::failed)? + "\n"
     } else {
-        let Written { folder, added, added_bytes, pieces, nvrtc } = written;
+        let Written { folder, added, added_bytes, pieces, nvrtc, records, left_out } = written;
         let (folder, kib) = (folder.display(), added_bytes.div_ceil(1024));
+        let records = if records == 0 { String::new() } else { format!("{records} records of tuning\n") };
+        let left_out: String = left_out.iter().map(|why| format!("{why}\n")).collect();
         format!(
-            "{added} pieces of code, {kib} KiB, by NVRTC {nvrtc}; {pieces} are in {folder}\n\
+            "{added} pieces of code, {kib} KiB, by NVRTC {nvrtc}; {pieces} are in {folder}\n{records}{left_out}\
              Use it: ROWLOOM_PACK={folder}, and ROWLOOM_JIT=off where nothing else may be compiled\n"
         )
     };

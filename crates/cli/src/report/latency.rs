@@ -41,9 +41,11 @@ pub struct Latency {
     pub modes: Option<Modes>,
     /// Scratch memory of a planned backward, and its plan.
     pub workspace_bytes: Option<u64>,
-    /// Schedule of forward and backward.
+    /// Schedule of forward, backward and the backward's plan.
     pub schedule: Value,
-    /// Hash of the generated source of forward and backward.
+    /// What has chosen each: `default`, or `record` where one of tuning is used.
+    pub schedule_from: Value,
+    /// Hash of the generated source of each.
     pub source_hash: Value,
 }
 

@@ -1,11 +1,12 @@
 //! Times of rowloom: calls as a user makes them, and calls with plans that write
 //! into outputs that exist.
 
-use rowloom_codegen::ir::Direction;
-use rowloom_codegen::{Schedule, Verified, generate};
+use rowloom_codegen::ir::{Direction, RowId};
+use rowloom_codegen::{Subject, Verified};
+use rowloom_runtime::tuning::{Chosen, ChosenBy};
 use rowloom_runtime::{
-    AnyTensor, AnyView, Call, RowPlan, Stream, Workspace, allocate_outputs, plans, queue_plans, run, run_deferred,
-    spec, workspace_bytes,
+    AnyTensor, AnyView, Call, Device, RowPlan, Stream, Workspace, allocate_outputs, plans, queue_plans, run,
+    run_deferred, sources, spec, workspace_bytes,
 };
 use serde_json::json;
 
@@ -81,13 +82,37 @@ impl Kernel<'_> {
         Ok(outputs)
     }
 
-    /// The default schedule of a planned call and the hash of its source; nothing on a CPU.
-    fn source(&self, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyTensor>]) -> Result<Option<(String, String)>> {
-        let Some(arch) = self.stream.device().arch() else { return Ok(None) };
+    /// What a planned call runs; nothing on a CPU.
+    fn ran(&self, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyTensor>], positions: u64) -> Result<Option<Ran>> {
+        let device = self.stream.device();
+        let Some(arch) = device.arch() else { return Ok(None) };
         let spec = spec(self.kernel, inputs, &views(outputs), true, arch).map_err(Error::failed)?;
-        let Some(schedule) = Schedule::default_for(self.kernel, &spec) else { return Ok(None) };
-        let source = generate(self.kernel, &spec, &schedule).map_err(Error::failed)?;
-        Ok(Some((schedule.to_string(), source.hash().to_hex().to_string())))
+        Ran::of(&device, &Subject::Kernel { kernel: self.kernel.clone(), spec }, positions)
+    }
+
+    /// What builds the plan of its first row expression.
+    fn ran_plan(&self, inputs: &[Vec<AnyView<'_>>], outputs: &[Vec<AnyTensor>], positions: u64) -> Result<Option<Ran>> {
+        let device = self.stream.device();
+        let Some(arch) = device.arch().filter(|_| !self.kernel.rows.is_empty()) else { return Ok(None) };
+        let spec = spec(self.kernel, inputs, &views(outputs), true, arch).map_err(Error::failed)?;
+        Ran::of(&device, &Subject::Plan(sources::plan_shape(self.kernel, &spec, RowId(0))), positions)
+    }
+}
+
+/// A schedule that ran.
+struct Ran {
+    schedule: String,
+    from: ChosenBy,
+    source_hash: String,
+}
+
+impl Ran {
+    fn of(device: &Device, subject: &Subject, positions: u64) -> Result<Option<Ran>> {
+        let Some(Chosen { schedule, by }) = device.chosen(subject, positions).map_err(Error::failed)? else {
+            return Ok(None);
+        };
+        let source = subject.generate(&schedule).map_err(Error::failed)?;
+        Ok(Some(Ran { schedule: schedule.to_string(), from: by, source_hash: source.hash().to_hex().to_string() }))
     }
 }
 
@@ -112,7 +137,7 @@ pub fn latency(
     unplanned(case, &inputs, &call, clock, &mut latency)?;
 
     let mut outputs = forward.outputs(&inputs)?;
-    let first = forward.source(&inputs, &outputs)?;
+    let ran_forward = forward.ran(&inputs, &outputs, positions)?;
     let of_forward = forward.plans(&inputs)?;
     let of_forward: Vec<&RowPlan> = of_forward.iter().collect();
     // What sums by row builds a plan where none is given, and then memory is its own.
@@ -139,7 +164,8 @@ pub fn latency(
     let of_backward = backward.plans(&gradients)?;
     let of_backward: Vec<&RowPlan> = of_backward.iter().collect();
     let mut sums = backward.outputs(&gradients)?;
-    let second = backward.source(&gradients, &sums)?;
+    let ran_backward = backward.ran(&gradients, &sums, positions)?;
+    let ran_plan = backward.ran_plan(&gradients, &sums, positions)?;
     let mut scratch = backward.workspace(&gradients, &mut sums, Some(&of_backward))?;
     let bwd = clock.queued(|| backward.run_into(&gradients, &mut sums, Some(&of_backward), Some(&mut scratch)))?;
     latency.bwd_planned_us = Some(bwd.us);
@@ -148,9 +174,12 @@ pub fn latency(
     }
     let of_plans: u64 = of_backward.iter().map(|plan| plan.bytes()).sum();
     latency.workspace_bytes = Some(scratch.bytes() + of_plans);
-    if let (Some((schedule, hash)), Some((backward_schedule, backward_hash))) = (first, second) {
-        latency.schedule = json!({"forward": schedule, "backward": backward_schedule});
-        latency.source_hash = json!({"forward": hash, "backward": backward_hash});
+    let ran = [("forward", ran_forward), ("backward", ran_backward), ("plan", ran_plan)];
+    let ran: Vec<(&str, Ran)> = ran.into_iter().filter_map(|(what, ran)| Some((what, ran?))).collect();
+    if !ran.is_empty() {
+        latency.schedule = ran.iter().map(|(what, ran)| (*what, ran.schedule.clone())).collect();
+        latency.schedule_from = ran.iter().map(|(what, ran)| (*what, json!(ran.from))).collect();
+        latency.source_hash = ran.iter().map(|(what, ran)| (*what, ran.source_hash.clone())).collect();
     }
     Ok(latency)
 }

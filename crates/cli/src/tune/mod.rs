@@ -2,10 +2,12 @@
 
 mod bench;
 mod child;
+mod exchange;
 mod figure;
 mod protocol;
 mod results;
 mod search;
+pub mod show;
 mod subjects;
 mod table;
 mod worker;
@@ -15,8 +17,9 @@ use std::time::Duration;
 
 use rowloom_codegen::{DType, IntType};
 use rowloom_op_adaln::Layout;
+use rowloom_runtime::tuning::{For, Record};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::RowCount;
 pub use worker::Args as WorkerArgs;
 pub use worker::run as work;
@@ -24,12 +27,16 @@ pub use worker::run as work;
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
   rowloom tune adaln_row_gather --dtype bf16 --rows 9 --positions 4097,32768
-  rowloom tune adaln_row_gather --dtype bf16 --rows 9 --only backward,plan --budget 30s";
+  rowloom tune adaln_row_gather --dtype bf16 --rows 9 --only backward,plan --budget 30s
+  rowloom tune --show
+  rowloom tune --export tuned.json adaln_row_gather
+  rowloom tune --import tuned.json";
 
-/// Measures which schedule is fastest on this GPU.
+/// Measures which schedule is fastest on this GPU, and keeps what it finds as records.
 ///
 /// Every candidate writes the same bytes, which is checked on the device before
-/// anything is timed.
+/// anything is timed. Calls use a record where GPU, driver, NVRTC and the
+/// generated source are those that it names, unless ROWLOOM_TUNE=off.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("records").args(["show", "export", "import"]))]
 pub struct Args {
@@ -100,10 +107,21 @@ pub enum Only {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
-    if args.show || args.export.is_some() || args.import.is_some() {
-        return Err(Error::failed("this rowloom keeps no records yet"));
+    match (&args.export, &args.import) {
+        (Some(file), _) => exchange::export(args, file),
+        (None, Some(file)) => exchange::import(args, file),
+        (None, None) if args.show => show::run(args),
+        (None, None) => search::run(args),
     }
-    search::run(args)
+}
+
+/// Whether a record is of one of these kernels; none means all. A plan belongs to no kernel,
+/// and so to each.
+fn is_named(kernels: &[String], record: &Record) -> bool {
+    match &record.key {
+        For::Kernel { name, .. } => kernels.is_empty() || kernels.contains(name),
+        For::Plan { .. } => true,
+    }
 }
 
 /// `30s`, `2m`.

@@ -182,6 +182,15 @@ impl For {
         }
     }
 
+    /// The same call at `positions`, of the same Spec.
+    pub fn at(&self, positions: u64) -> For {
+        let mut key = self.clone();
+        match &mut key {
+            For::Kernel { positions: bucket, .. } | For::Plan { positions: bucket, .. } => *bucket = Bucket::of(positions),
+        }
+        key
+    }
+
     /// The command that makes a record of it.
     pub(super) fn command(&self) -> String {
         match self {

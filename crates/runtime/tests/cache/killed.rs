@@ -1,7 +1,7 @@
 //! Processes that end while they write, or that never go on.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -9,12 +9,18 @@ use std::time::{Duration, Instant};
 use rowloom_runtime::cache::CodeCache;
 use serde_json::json;
 
-use crate::process::{again, role, tell, wait_until_it_tells};
+use crate::process::{again, role, tell};
 use crate::sources::{ARCH, cache, disk, files, get, reference, small};
 
 /// Bytes of an entry to write before stopping for good; those of small pieces that are
 /// known of a compiler are written as a whole.
 const STOP_AT: &str = "ROWLOOM_TEST_STOP_AT";
+
+/// Waits until a process has told something, and leaves it running.
+fn wait_until_it_tells(child: &mut Child) {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("told ")), "it ended before");
+}
 
 /// In a process of its own: stores code, stops in the middle of it, and holds its lock.
 fn stop_in_the_middle() {

@@ -1,6 +1,5 @@
 //! Other processes: a test starts itself again with a role.
 
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -52,10 +51,4 @@ pub fn finish(child: Child) -> (Value, Vec<String>) {
     assert!(status.success(), "{status}\n{stdout}\n{stderr}");
     let told = stdout.lines().find_map(|line| line.strip_prefix("told ")).unwrap_or_else(|| panic!("{stdout}"));
     (serde_json::from_str(told).unwrap(), stderr.lines().map(str::to_owned).collect())
-}
-
-/// Waits until a process has told something, and leaves it running.
-pub fn wait_until_it_tells(child: &mut Child) {
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().starts_with("told ")), "it ended before");
 }
