@@ -12,9 +12,15 @@ use rowloom_runtime::sources;
 /// The command with the given environment and nothing of ours besides: exit code, output, error.
 fn rowloom(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let mut command = Command::new(cargo_bin!("rowloom"));
-    for name in
-        ["ROWLOOM_PACK", "ROWLOOM_JIT", "ROWLOOM_CACHE_DIR", "ROWLOOM_CACHE_BYTES", "ROWLOOM_REQUIRE_GPU", "CXX"]
-    {
+    for name in [
+        "ROWLOOM_PACK",
+        "ROWLOOM_JIT",
+        "ROWLOOM_TUNE",
+        "ROWLOOM_CACHE_DIR",
+        "ROWLOOM_CACHE_BYTES",
+        "ROWLOOM_REQUIRE_GPU",
+        "CXX",
+    ] {
         command.env_remove(name);
     }
     let output = command.args(arguments).envs(environment.iter().copied()).output().expect("the command starts");
@@ -35,7 +41,7 @@ fn fill(folder: &Path) {
 
 #[test]
 fn help_has_examples() {
-    for command in ["doctor", "cache", "pack"] {
+    for command in ["doctor", "cache", "pack", "tune"] {
         let (code, help, _) = rowloom(&[command, "--help"], &[]);
         assert_eq!(code, Some(0));
         assert!(help.contains(&format!("Examples:\n  rowloom {command}")), "{help}");
@@ -100,7 +106,7 @@ fn doctor_says_what_is_there() {
     let environment = [("ROWLOOM_CACHE_DIR", folder.to_str().expect("a plain path"))];
     let (code, text, error) = rowloom(&["doctor"], &environment);
     assert_eq!((code, &*error), (Some(0), ""));
-    for word in ["rowloom ", "CPU ", "GPU ", "NVRTC ", "cache ", "pack ", "emulation ", "environment "] {
+    for word in ["rowloom ", "CPU ", "GPU ", "NVRTC ", "cache ", "pack ", "tuning ", "emulation ", "environment "] {
         assert!(text.lines().any(|line| line.starts_with(word)), "{word}: {text}");
     }
     let found = json(&rowloom(&["doctor", "--json"], &environment).1);
@@ -126,6 +132,7 @@ fn doctor_fails_for_what_the_environment_asks_in_vain() {
         ("ROWLOOM_CACHE_DIR", file, "is a file, and no folder"),
         ("ROWLOOM_CACHE_BYTES", "1GB", "ROWLOOM_CACHE_BYTES is `1GB`; it must be a number of bytes"),
         ("ROWLOOM_JIT", "no", "ROWLOOM_JIT is `no`; it must be on or off"),
+        ("ROWLOOM_TUNE", "no", "ROWLOOM_TUNE is `no`; it must be off or cached"),
         ("CXX", "/no/such/compiler", "CXX is set, but `/no/such/compiler` does not start"),
     ] {
         let (code, text, error) = rowloom(&["doctor"], &[(name, value)]);

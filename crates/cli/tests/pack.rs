@@ -14,7 +14,12 @@ use rowloom_runtime::cache::Pack;
 use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Call, Device, RowPlan, Stream, allocate_outputs, plans, run};
 
 fn rowloom(arguments: &[&str]) -> Output {
-    Command::new(cargo_bin!("rowloom")).args(arguments).output().expect("the command starts")
+    // No cache: nobody's records of tuning.
+    Command::new(cargo_bin!("rowloom"))
+        .args(arguments)
+        .env("ROWLOOM_CACHE_DIR", "")
+        .output()
+        .expect("the command starts")
 }
 
 fn packed(kernel: &str, out: &Path, more: &[&str]) -> Pack {

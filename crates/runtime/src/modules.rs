@@ -72,11 +72,19 @@ impl Engine {
         schedule: Option<Schedule>,
         may_load: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Arc<Ready>, Error> {
-        let schedule = match schedule {
-            Some(schedule) => schedule,
-            None => self.kernel_schedule(kernel, spec, positions)?.schedule,
+        // One look where all is known: calls that are prepared each time come here.
+        let known = self.modules.with(kernel, spec, |known| {
+            let mut chosen = || slot(&mut known.chosen, Bucket::of(positions)).peek();
+            let schedule = schedule.or_else(|| Some(chosen()?.schedule))?;
+            Some((schedule, slot(&mut known.code, schedule)))
+        });
+        let (schedule, slot) = match known {
+            Some(known) => known,
+            None => {
+                let schedule = self.kernel_schedule(kernel, spec, positions)?.schedule;
+                (schedule, self.modules.with(kernel, spec, |known| slot(&mut known.code, schedule)))
+            }
         };
-        let slot = self.modules.with(kernel, spec, |known| slot(&mut known.code, schedule));
         slot.get(|| {
             may_load()?;
             self.ready(sources::kernel(kernel, spec, Some(schedule))?)

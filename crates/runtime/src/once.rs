@@ -15,6 +15,11 @@ impl<V> Default for Slot<V> {
 }
 
 impl<V: Clone> Slot<V> {
+    /// What was made; nothing while somebody makes it. Never waits.
+    pub(crate) fn peek(&self) -> Option<V> {
+        self.0.try_lock().ok()?.clone()
+    }
+
     pub(crate) fn get<E>(&self, make: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         let mut value = lock(&self.0);
         if let Some(value) = &*value {

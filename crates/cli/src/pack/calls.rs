@@ -85,7 +85,9 @@ impl Pieces {
                 spec.s_class = SClass::of(positions, kernel.order.block);
                 spec.planned = planned;
                 self.subjects.push((Subject::Kernel { kernel: kernel.clone(), spec: spec.clone() }, sizes.arch));
-                self.subjects.extend(sources::plan_shapes(kernel, &spec).into_iter().map(|shape| (Subject::Plan(shape), sizes.arch)));
+                self.subjects.extend(
+                    sources::plan_shapes(kernel, &spec).into_iter().map(|shape| (Subject::Plan(shape), sizes.arch)),
+                );
                 for source in sources::of_call(kernel, &spec).map_err(Error::failed)? {
                     self.push(source, sizes.arch, describe(kernel, &spec));
                 }

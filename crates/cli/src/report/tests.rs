@@ -2,14 +2,17 @@
 //! on purpose: a check that cannot fail is no check.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use half::bf16;
 use indicatif::ProgressBar;
 use rowloom_codegen::ir::Direction;
-use rowloom_codegen::{Accumulate, DType, Verified, Wants};
+use rowloom_codegen::{Accumulate, Arch, Choice, DType, IntType, SClass, Spec, Subject, Verified, Wants};
 use rowloom_op_adaln::Layout;
 use rowloom_runtime::baseline::Baseline;
+use rowloom_runtime::tuning::{For, Machine, Record, Records};
 use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, Stream, allocate_outputs};
+use serde_json::json;
 
 use crate::error::Result;
 
@@ -84,11 +87,43 @@ fn differences(checks: &BatchInvariance) -> [u64; 7] {
     ]
 }
 
+/// A record of tuning for the planned backward at [`LARGEST`], and what has won.
+fn record() -> (Record, String) {
+    let kernel = (*case().backward).clone();
+    let mut spec = Spec::contiguous(&kernel, DType::Bf16, IntType::I64, &[9], 24);
+    spec.s_class = SClass::of(LARGEST, kernel.order.block);
+    let subject = Subject::Kernel { kernel, spec };
+    let default = subject.default_choice().expect("a default");
+    let legal = |choice: &Choice| *choice != default && subject.generate(choice).is_ok();
+    let winner = subject.space().into_iter().find(legal).expect("another");
+    let emulation = Machine::new("emulated", None, Arch::SM_90, |_| Ok(None));
+    let source = subject.generate(&winner).expect("legal");
+    let record = Record {
+        key: For::of(&subject, Arch::SM_90, LARGEST),
+        provenance: emulation.provenance(&source).expect("no compiler"),
+        positions: LARGEST,
+        default,
+        winner,
+        default_us: 2.0,
+        winner_us: 1.0,
+        seconds: 1.0,
+        date: "2026-11-30".to_owned(),
+        candidates: Vec::new(),
+    };
+    (record, source.hash().to_string())
+}
+
 #[test]
 fn nothing_differs_in_emulation() {
-    let stream = Device::emulated(7).expect("an emulated device").stream().expect("a stream");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (record, tuned) = record();
+    let records = Records::over(None, Some(folder.path()));
+    records.add(&record).expect("kept");
+    let device = Device::emulated_with(7, Arc::new(records)).expect("an emulated device");
+    let stream = device.stream().expect("a stream");
     let (f32_order, f64_order) = (rowloom(Accumulate::F32, &stream), rowloom(Accumulate::F64, &stream));
-    for measured in measured(&[&f32_order, &f64_order], &stream) {
+    let both = measured(&[&f32_order, &f64_order], &stream);
+    for (measured, is_tuned) in both.into_iter().zip([true, false]) {
         let checks = &measured.batch_invariance;
         assert_eq!(differences(checks), [0; 7]);
         assert!(checks.batch_invariant && checks.params_repeatable);
@@ -102,7 +137,12 @@ fn nothing_differs_in_emulation() {
         for (positions, at) in &measured.accuracy_latency.0 {
             assert_eq!(at.fwd_rel_err.0, 0.0, "{positions}");
             assert!(at.grad_rel_err.0[0].1.0 < 0.004, "{positions}");
-            assert!(at.latency.schedule["backward"].is_string(), "{positions}");
+            let Latency { schedule, schedule_from, source_hash, .. } = &at.latency;
+            let is_tuned = is_tuned && *positions == LARGEST.to_string();
+            let from = if is_tuned { "record" } else { "default" };
+            assert_eq!(*schedule_from, json!({"forward": "default", "backward": from, "plan": "default"}));
+            assert_eq!(schedule["backward"] == record.winner.to_string(), is_tuned, "{positions}");
+            assert_eq!(source_hash["backward"] == *tuned, is_tuned, "{positions}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `rowloom tune --show`: the records there are, and whether they are used here.
 
-
 use rowloom_codegen::ir::Order;
 use rowloom_codegen::spec::MAX_ROWS;
 use rowloom_codegen::{Accumulate, Subject};
@@ -11,8 +10,8 @@ use serde::Serialize;
 
 use super::Args;
 use crate::error::{Error, Result};
-use crate::pack;
 use crate::output;
+use crate::pack;
 
 #[derive(Serialize)]
 struct Shown {
@@ -44,7 +43,10 @@ struct Line {
 
 /// Prints the records of the named kernels, or all.
 pub fn run(args: &Args) -> Result<()> {
-    let (settings, _) = Settings::from_environment();
+    let (settings, faults) = Settings::from_environment();
+    if let Some(fault) = faults.into_iter().next() {
+        return Err(Error::usage(fault));
+    }
     let (mut kept, damaged) = Records::new(&settings).all();
     kept.retain(|kept| super::is_named(&args.kernels, &kept.record));
     let machines = machines(&kept);
@@ -146,8 +148,10 @@ fn reason(record: &Record, machines: &[Machine<'_>]) -> Option<String> {
     let product = &record.provenance.product;
     let own: Vec<&Machine<'_>> = machines.iter().filter(|machine| machine.product == *product).collect();
     if own.is_empty() {
-        let here: Vec<&str> = machines.iter().map(|machine| &*machine.product).filter(|name| *name != EMULATED).collect();
-        let here = if here.is_empty() { "this machine has no GPU".to_owned() } else { format!("this is {}", here.join(", ")) };
+        let here: Vec<&str> =
+            machines.iter().map(|machine| &*machine.product).filter(|name| *name != EMULATED).collect();
+        let here =
+            if here.is_empty() { "this machine has no GPU".to_owned() } else { format!("this is {}", here.join(", ")) };
         return Some(format!("it was made with the GPU {product}, and {here}"));
     }
     let Some(subject) = subject(record) else {
@@ -164,7 +168,8 @@ fn subject(record: &Record) -> Option<Subject> {
         For::Kernel { name, spec, .. } => (name, spec),
         For::Plan { shape, .. } => {
             let sizes = shape.terms.iter().flat_map(|term| [term.factor, term.bound]);
-            let is_one = shape.block > 0 && (1..=MAX_ROWS).contains(&shape.rows) && sizes.into_iter().all(|size| size > 0);
+            let is_one =
+                shape.block > 0 && (1..=MAX_ROWS).contains(&shape.rows) && sizes.into_iter().all(|size| size > 0);
             return is_one.then(|| Subject::Plan(shape.clone()));
         }
     };

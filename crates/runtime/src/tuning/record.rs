@@ -186,7 +186,9 @@ impl For {
     pub fn at(&self, positions: u64) -> For {
         let mut key = self.clone();
         match &mut key {
-            For::Kernel { positions: bucket, .. } | For::Plan { positions: bucket, .. } => *bucket = Bucket::of(positions),
+            For::Kernel { positions: bucket, .. } | For::Plan { positions: bucket, .. } => {
+                *bucket = Bucket::of(positions);
+            }
         }
         key
     }
