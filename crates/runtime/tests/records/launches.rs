@@ -158,6 +158,7 @@ fn every_launch_runs_what_the_record_says_and_gives_the_same_bytes() {
         assert!(loaded.is_superset(&sources(&subject, [winner])), "{way:?} of {:?}", kernel.direction);
         assert!(loaded.is_disjoint(&sources(&subject, [default])), "the default's code is not made: {way:?}");
         assert!(loaded.is_superset(&sources(&plan, [another(&plan)])));
+        assert!(loaded.is_disjoint(&sources(&plan, plan.default_choice())), "{way:?}");
         for (subject, winner) in [(&subject, winner), (&plan, another(&plan))] {
             let chosen = device.chosen(subject, S as u64).unwrap().unwrap();
             assert_eq!((chosen.schedule, chosen.by), (winner, ChosenBy::Record));
