@@ -10,6 +10,7 @@ use cases::problem::{Placement, Problem};
 use cases::sums_of::Sums;
 use cases::{direction, kernels, kinds_of, order, plans, width};
 use rowloom::codegen::ir::Direction;
+use rowloom::codegen::schedule::PlanKind;
 use rowloom::codegen::spec::SpecError;
 use rowloom::codegen::{
     Accumulate, DType, IntType, PlanSchedule, Schedule, Source, Spec, Verified, Wants, backward, generate,
@@ -200,6 +201,19 @@ fn plans_are_the_cpus_under_every_schedule() {
             compile_plans(&device, &[(case, &some)]);
             case.check(&stream, &some);
         }
+    }
+}
+
+/// So many tiles that a span has several, and the last one fewer.
+#[test]
+fn plans_of_many_tiles() {
+    let device = Device::emulated(14).unwrap();
+    let kinds = [PlanKind::Tiles, PlanKind::Spans, PlanKind::OneBlock];
+    let small = kinds.map(|kind| PlanSchedule { kind, threads: 64, items: 1 });
+    for case in plans::of_every_shape(&[70_001], 15) {
+        let legal: Vec<PlanSchedule> = small.into_iter().filter(|schedule| case.allows(schedule)).collect();
+        compile_plans(&device, &[(&case, &legal)]);
+        case.check(&device.stream().unwrap(), &legal);
     }
 }
 

@@ -13,6 +13,8 @@ pub mod problem;
 pub mod sums_of;
 pub mod width;
 
+use std::collections::HashSet;
+
 use rowloom::Registered;
 use rowloom::codegen::cuda::{PlanRepeat, PlanShape, Term};
 use rowloom::codegen::ir::{Direction, Order};
@@ -22,7 +24,6 @@ use rowloom::codegen::{
 };
 // Its kernels register themselves.
 use rowloom_op_adaln as _;
-use rowloom_runtime::sources;
 
 /// H of the snapshots: MiniMax-H3's.
 pub const HIDDEN: u64 = 5376;
@@ -142,6 +143,14 @@ pub fn plans() -> Vec<(String, PlanShape)> {
     ]
 }
 
+/// The first legal schedule of each kind.
+pub fn plan_kinds(shape: &PlanShape) -> Vec<PlanSchedule> {
+    let mut schedules = PlanSchedule::space(shape);
+    let mut kinds = HashSet::new();
+    schedules.retain(|schedule| schedule.check(shape).is_ok() && kinds.insert(schedule.kind));
+    schedules
+}
+
 /// The sources of those plans under every legal schedule, by name.
 pub fn plan_candidates() -> Vec<(String, Source)> {
     let mut candidates = Vec::new();
@@ -159,8 +168,13 @@ pub fn plan_candidates() -> Vec<(String, Source)> {
 /// The sources of all snapshots, by name.
 pub fn sources() -> Vec<(String, Source)> {
     let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));
-    let plans =
-        plans().into_iter().map(|(name, shape)| (name, sources::plan(&shape, None).expect("the default is legal")));
+    let plans = plans().into_iter().flat_map(|(name, shape)| {
+        let schedules = plan_kinds(&shape);
+        let source = move |schedule: PlanSchedule| {
+            (format!("{name}_{}", schedule.kind.name()), cuda::plan(&shape, &schedule).expect("it is legal"))
+        };
+        schedules.into_iter().map(source)
+    });
     let repeat = ("plan_repeat_r9".to_owned(), cuda::repeat(&PlanRepeat { rows: 9, block: 256 }));
     kernels.chain(plans).chain([repeat]).collect()
 }

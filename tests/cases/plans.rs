@@ -123,10 +123,14 @@ impl PlanCase {
 
     /// Every legal schedule; the first is the default.
     pub fn schedules(&self) -> Vec<PlanSchedule> {
-        let shape = self.generated();
-        let mut legal = PlanSchedule::space(&shape);
-        legal.retain(|schedule| schedule.check(&shape).is_ok());
+        let mut legal = PlanSchedule::space(&self.generated());
+        legal.retain(|schedule| self.allows(schedule));
         legal
+    }
+
+    /// Whether it is legal.
+    pub fn allows(&self, schedule: &PlanSchedule) -> bool {
+        schedule.check(&self.generated()).is_ok()
     }
 
     /// Its source.

@@ -95,6 +95,7 @@ impl Places {
         match count {
             Count::Fixed(number) => number,
             Count::Positions { per, each } => self.positions.div_ceil(per) * each,
+            Count::UpTo { per, most, each } => self.positions.div_ceil(per).min(most) * each,
             Count::Blocks { row, per, each } => self.plans[row.index()].blocks.div_ceil(per) * each,
             Count::Partials { row, each } => self.plans[row.index()].partials * each,
         }

@@ -20,6 +20,7 @@ mod source;
 mod value;
 mod writer;
 
+pub(crate) use plan::Digits;
 pub use plan::{PLAN_TOTALS, PlanRepeat, PlanShape, Term, plan, repeat};
 pub use primitives::Primitive;
 pub use source::{Count, Entry, Param, PlanArray, Scratch, Source, Step, Target};

@@ -75,6 +75,15 @@ pub enum Count {
         /// How many they get.
         each: u64,
     },
+    /// The same, for no more than `most` of them.
+    UpTo {
+        /// Positions that share.
+        per: u64,
+        /// How often at most.
+        most: u64,
+        /// How many they get.
+        each: u64,
+    },
     /// `each` for every `per` blocks begun of the plan of this row expression.
     Blocks {
         /// Whose plan.

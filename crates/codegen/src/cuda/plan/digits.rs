@@ -12,7 +12,7 @@ const PLACE_BYTES: u64 = 2;
 /// How keys are cut into digits. Keys are rows, and one more for positions without a row,
 /// which sort behind all rows.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cuda) struct Digits {
+pub(crate) struct Digits {
     /// Values of a digit, no more than threads.
     pub values: u64,
     /// Digits of a key. One digit has all values of a key, and no more.

@@ -12,13 +12,16 @@
 
 mod blocks;
 mod digits;
+mod few_rows;
+mod one_block;
 mod ranks;
 mod repeat;
 mod rows;
 mod sort;
+mod spans;
 mod tiles;
 
-use digits::Digits;
+pub(crate) use digits::Digits;
 pub use repeat::{PlanRepeat, repeat};
 use sort::Sort;
 
@@ -92,6 +95,8 @@ pub fn plan(shape: &PlanShape, schedule: &PlanSchedule) -> Result<Source, Schedu
     ranks::scan(&mut plan.writer, threads);
     let mut scratch = match kind {
         PlanKind::Tiles => tiles::write(&mut plan, shape, &sort),
+        PlanKind::Spans => spans::write(&mut plan, shape, &sort),
+        PlanKind::OneBlock => one_block::write(&mut plan, shape, &sort),
     };
     if sort.digits.passes > 1 {
         scratch.push(Scratch { name: "other_order", elements: Count::Positions { per: 1, each: 1 }, element_bytes: 4 });

@@ -107,6 +107,13 @@ impl Sort {
         writer.line(format!("RL_SHARED(rl_u32, sums, {});", 2 * threads));
     }
 
+    /// How often the ranked tile has the digit of this thread's number, as an expression.
+    pub fn ranked_count(&self) -> String {
+        let (threads, digits) = (self.threads, self.digits.values);
+        let end = format!("(rl_thread() + 1 < {digits} ? places[(rl_thread() + 1) * {threads}] : total)");
+        format!("{end} - places[rl_thread() * {threads}]")
+    }
+
     /// Moves the items of a ranked tile: those of a digit to `begin[digit]` and behind, plus their rank.
     pub fn move_items(&self, writer: &mut Writer, to: &str) {
         let (threads, digits) = (self.threads, self.digits.values);

@@ -51,9 +51,13 @@ impl Sort {
         [array(PlanArray::Rows)].into_iter().chain(before).collect()
     }
 
+    /// The arrays that [`Sort::ordered`] fills.
+    pub fn arrays(&self) -> String {
+        format!("rl_u32 from[{0}], digits[{0}];", self.items)
+    }
+
     /// `from[item]` and `digits[item]`: positions in the order so far, and their digits.
     pub fn ordered(&self, writer: &mut Writer, pass: u32, at: &str) {
-        writer.line(format!("rl_u32 from[{0}], digits[{0}];", self.items));
         writer.block(self.each_item(), |writer| {
             writer.line(format!("const rl_u64 at = {at};"));
             writer.line(format!("digits[item] = {};", self.digits.values));

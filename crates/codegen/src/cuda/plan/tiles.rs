@@ -70,6 +70,7 @@ fn count(plan: &mut Plan, sort: &Sort, pass: u32) {
     plan.entry(&format!("plan_count{pass}"), what, sort.tiles(), &params, |writer| {
         sort.shared(writer);
         each_tile(writer, sort, |writer| {
+            writer.line(sort.arrays());
             sort.ordered(writer, pass, &sort.across());
             store_counts(writer, sort);
         });
@@ -147,6 +148,7 @@ fn scatter(plan: &mut Plan, sort: &Sort, pass: u32) {
         sort.shared(writer);
         writer.line(format!("RL_SHARED(rl_u32, begin, {digits});"));
         each_tile(writer, sort, |writer| {
+            writer.line(sort.arrays());
             sort.ordered(writer, pass, &sort.neighbours());
             writer.line("rl_u32 total;");
             writer.line("rank(places, sums, digits, total);");
