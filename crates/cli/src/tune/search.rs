@@ -70,8 +70,17 @@ pub fn run(args: &Args) -> Result<()> {
         // Each has the same part of what is left.
         let left = args.budget.saturating_sub(begin.elapsed()) / (list.len() - at) as u32;
         let result = run.tune(&machine, named, *positions, left)?;
-        if let Some(place) = result.record.as_ref().map(keep).transpose()?.flatten() {
-            run.say(&place);
+        match &result.record {
+            // What a short budget could not improve says nothing against an earlier record.
+            Some(record) if result.complete || record.winner != record.default => {
+                Records::of_process().add(record).map_err(Error::failed)?;
+            }
+            Some(_) | None => {
+                let Tuned { name, positions, .. } = &result;
+                run.say(&format!(
+                    "{name}, S = {positions}: no record is kept, for the budget ran out; give a longer --budget"
+                ));
+            }
         }
         tuned.push(result);
     }
@@ -220,11 +229,6 @@ fn note(text: &str) {
 fn candidate(subject: &rowloom_codegen::Subject, choice: &Choice) -> Candidate {
     let source = subject.generate(choice).map(|source| source.hash().to_string()).map_err(|fault| fault.to_string());
     Candidate { schedule: *choice, source }
-}
-
-/// Keeps a record where every call of this user finds it. What there is to say about it.
-fn keep(record: &Record) -> Result<Option<String>> {
-    Records::of_process().add(record).map(|_| None).map_err(Error::failed)
 }
 
 /// The journal of a search, beside the cached code; in memory alone where there is no such folder.

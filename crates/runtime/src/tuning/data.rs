@@ -14,10 +14,10 @@ use crate::tensor::{AnyTensor, AnyView};
 pub type Indices<'i> = dyn Fn(usize, usize, u64) -> Vec<i64> + 'i;
 
 /// Rows of a tensor that are random; the rest repeats them. A prime: no power of two meets itself.
-const RANDOM_ROWS: u64 = 251;
+const RANDOM_ROWS: u64 = 97;
 
 /// Elements of them at most: rows may be long.
-const RANDOM_ELEMENTS: u64 = 1 << 21;
+const RANDOM_ELEMENTS: u64 = 1 << 20;
 
 /// One position of so many has no row, where an index has a pad for that.
 const PADDED: usize = 11;
@@ -132,7 +132,7 @@ pub(super) fn random(stream: &Stream, input: usize, size: Size) -> Result<Vec<An
     (0..size.count).map(|element| repeated(stream, (input as u64) << 32 | element, size)).collect()
 }
 
-/// Random rows, again and again, by copies on the device: the host makes a few megabytes.
+/// Random rows, again and again, by copies on the device: the host makes a megabyte or two.
 fn repeated(stream: &Stream, name: u64, size: Size) -> Result<AnyTensor, Error> {
     let Size { ty, rows, columns, .. } = size;
     let few = RANDOM_ROWS.min(RANDOM_ELEMENTS / columns.max(1)).clamp(1, rows.max(1));
@@ -149,7 +149,9 @@ fn repeated(stream: &Stream, name: u64, size: Size) -> Result<AnyTensor, Error> 
     Ok(tensor)
 }
 
-/// Numbers between -1 and 1, of many magnitudes: their order shows in a sum.
+/// Small numbers, and among them one of eight that is 128 or -128: while a sum is large it loses
+/// the last bits of what is small, and where the large ones cancel it shows which, so in what order
+/// it was made.
 fn numbers(name: u64, ty: ElementType, count: usize) -> Vec<u8> {
     let mut random = vec![0u32; count];
     blake3::Hasher::new()
@@ -157,7 +159,11 @@ fn numbers(name: u64, ty: ElementType, count: usize) -> Vec<u8> {
         .update(&name.to_le_bytes())
         .finalize_xof()
         .fill(bytemuck::cast_slice_mut(&mut random));
-    let number = |word: u32| (word as i32 >> 7) as f32 / (1 << 24) as f32;
+    let number = |word: u32| match word % 16 {
+        0 => 128.0,
+        8 => -128.0,
+        _ => (word as i32 >> 7) as f32 / 2f32.powi(32),
+    };
     let numbers = random.into_iter().map(number);
     match ty {
         ElementType::Float(DType::F32) => numbers.flat_map(f32::to_ne_bytes).collect(),
