@@ -1,0 +1,157 @@
+//! `rowloom tune` with candidates that hang, crash and lie, each in a process of its own.
+//!
+//! This program is the command itself, with sources that are tampered with, when a test starts it
+//! so; else it runs the tests.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rowloom_codegen::cuda::GenerateError;
+use rowloom_codegen::{Choice, Source, Subject};
+use rowloom_op_adaln as _;
+use serde_json::Value;
+
+/// What says that this program is the command.
+const AS_COMMAND: &str = "ROWLOOM_TEST_FAULTS";
+
+fn main() -> ExitCode {
+    if std::env::var_os(AS_COMMAND).is_some() {
+        return rowloom_cli::main_generating(tampered);
+    }
+    // As the test harness does it: a word chooses the tests whose names have it.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let tests: [(&str, fn()); 2] = [
+        ("what_hangs_crashes_or_lies_is_told_and_left_out", what_hangs_crashes_or_lies_is_told_and_left_out),
+        ("a_killed_run_goes_on_where_it_was", a_killed_run_goes_on_where_it_was),
+    ];
+    for (name, test) in tests {
+        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+            test();
+            eprintln!("test {name} ... ok");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The end of the list of arguments of an entry with a row per position.
+const END: &str = "rl_u64 positions) {";
+
+/// What stands behind it in the sources of the candidates after the default, one each.
+const FAULTS: [&str; 4] = [
+    // It hangs.
+    "rl_u64 positions) {\n    for (volatile int forever = 1; forever;) {}\n",
+    // It crashes.
+    "rl_u64 positions) {\n    __builtin_trap();\n",
+    // It writes half, and would be right if the last result were still there.
+    "rl_u64 given) {\n    const rl_u64 positions = given / 2;\n",
+    // It writes one element wrong.
+    "rl_u64 positions) {\n    ONE_ELEMENT",
+];
+
+/// What writes.
+const STORE: &str = "rl_store";
+
+fn tampered(subject: &Subject, choice: &Choice) -> Result<Source, GenerateError> {
+    let mut source = subject.generate(choice)?;
+    let legal = subject.space().into_iter().filter(|choice| subject.generate(choice).is_ok());
+    let default = subject.default_choice();
+    let place = legal.filter(|other| Some(*other) != default).position(|other| other == *choice);
+    let Some(fault) = place.and_then(|place| FAULTS.get(place)) else { return Ok(source) };
+    assert!(source.body.contains(END) && source.body.contains(STORE), "{}", source.body);
+    if fault.ends_with("ONE_ELEMENT") {
+        // One bit of one element of position 7, before it is stored.
+        let at = source.body.rfind(STORE).unwrap_or_default();
+        let value = source.body[at..].split([',', ')']).nth(1).unwrap_or_default().trim().to_owned();
+        let (before, store) = source.body.split_at(at);
+        let store = store.replacen(&value, "wrong", 1);
+        let lie = format!("auto wrong = {value}; if (position == 7 && column == 16) wrong.lane[3] = wrong.lane[2]; ");
+        source.body = format!("{before}{{ {lie}{store}");
+        let line = source.body.rfind("wrong);").unwrap_or_default() + "wrong);".len();
+        source.body.insert_str(line, " }");
+    } else {
+        source.body = source.body.replace(END, fault);
+    }
+    Ok(source)
+}
+
+fn tune(folder: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args(["tune", "row_gather", "--dtype", "bf16", "--rows", "9", "--hidden", "1024", "--positions", "40"])
+        .args(["--only", "forward", "--device", "emulated", "--budget", "5m"])
+        .args(more)
+        .env(AS_COMMAND, "1")
+        .env("ROWLOOM_CACHE_DIR", folder.join("cache"))
+        .env_remove("ROWLOOM_TUNE")
+        .stdin(Stdio::null());
+    command
+}
+
+fn ran(command: &mut Command) -> (Output, String) {
+    let output = command.output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    (output, error)
+}
+
+fn searches(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.join("cache/searches")).into_iter().flatten();
+    entries.map(|entry| std::fs::read_to_string(entry.expect("an entry").path()).unwrap_or_default()).collect()
+}
+
+fn what_hangs_crashes_or_lies_is_told_and_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("t.json");
+    let start = Instant::now();
+    let (_, error) = ran(tune(folder.path(), &["--out"]).arg(&out));
+    let found: Value = serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("JSON");
+    for result in found["results"].as_array().expect("a list") {
+        assert_eq!(result["complete"], true);
+        let record = &result["record"];
+        let (default, winner) = (&record["default"], &record["winner"]);
+        let candidates = record["candidates"].as_array().expect("a list");
+        let others: Vec<&Value> = candidates
+            .iter()
+            .filter(|candidate| candidate["schedule"] != *default && candidate["illegal"].is_null())
+            .collect();
+        let text = |at: usize, key: &str| others[at][key].as_str().unwrap_or_default().to_owned();
+        assert!(text(0, "failed").contains("it did not end in"), "{:?}", others[0]);
+        assert!(text(1, "failed").contains("signal"), "{:?}", others[1]);
+        assert!(text(2, "differs").starts_with("out[0], row 0, column 0"), "{:?}", others[2]);
+        assert!(text(3, "differs").starts_with("out[0], row 7, column 19"), "{:?}", others[3]);
+        for at in [2, 3] {
+            assert_eq!(others[at]["bit_equal"], false);
+        }
+        assert!(others.len() > FAULTS.len(), "some must be left");
+        for other in &others[FAULTS.len()..] {
+            assert_eq!(other["bit_equal"], true, "{other}");
+        }
+        assert!(others[..FAULTS.len()].iter().all(|other| other["schedule"] != *winner), "{winner}");
+    }
+    assert_eq!(error.matches("which is a fault of rowloom").count(), 4, "{error}");
+    assert_eq!(searches(folder.path()), Vec::<String>::new(), "a search that is over leaves nothing behind");
+    assert!(start.elapsed() < Duration::from_secs(240), "{:?}", start.elapsed());
+}
+
+fn a_killed_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut killed = tune(folder.path(), &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let start = Instant::now();
+    // While the one that hangs is under way.
+    let hangs = |text: &str| {
+        text.lines().last().is_some_and(|line| line.starts_with("{\"begun\"")) && text.contains("\"equal\"")
+    };
+    while !searches(folder.path()).iter().any(|text| hangs(text)) {
+        assert!(start.elapsed() < Duration::from_secs(120), "{:?}", searches(folder.path()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().expect("killed");
+    killed.wait().expect("ended");
+    let before = searches(folder.path());
+    let (output, error) = ran(tune(folder.path(), &["--json"]).stdout(Stdio::piped()));
+    assert!(error.contains("of an interrupted run"), "{error}\n{before:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["results"].as_array().map(Vec::len), Some(2));
+    assert_eq!(searches(folder.path()), Vec::<String>::new());
+}
