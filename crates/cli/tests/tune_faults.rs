@@ -21,8 +21,9 @@ fn main() -> ExitCode {
     }
     // As the test harness does it: a word chooses the tests whose names have it.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let tests: [(&str, fn()); 2] = [
+    let tests: [(&str, fn()); 3] = [
         ("what_hangs_crashes_or_lies_is_told_and_left_out", what_hangs_crashes_or_lies_is_told_and_left_out),
+        ("a_default_that_lies_fails_its_search_alone", a_default_that_lies_fails_its_search_alone),
         ("a_killed_run_goes_on_where_it_was", a_killed_run_goes_on_where_it_was),
     ];
     for (name, test) in tests {
@@ -49,11 +50,20 @@ const FAULTS: [&str; 4] = [
     "rl_u64 positions) {\n    ONE_ELEMENT",
 ];
 
+/// Says that the default of checked calls writes half.
+const LYING_DEFAULT: &str = "ROWLOOM_TEST_LYING_DEFAULT";
+
 /// What writes.
 const STORE: &str = "rl_store";
 
 fn tampered(subject: &Subject, choice: &Choice) -> Result<Source, GenerateError> {
     let mut source = subject.generate(choice)?;
+    if std::env::var_os(LYING_DEFAULT).is_some() {
+        if matches!(subject, Subject::Kernel { spec, .. } if !spec.planned) {
+            source.body = source.body.replace(END, FAULTS[2]);
+        }
+        return Ok(source);
+    }
     let legal = subject.space().into_iter().filter(|choice| subject.generate(choice).is_ok());
     let default = subject.default_choice();
     let place = legal.filter(|other| Some(*other) != default).position(|other| other == *choice);
@@ -132,6 +142,17 @@ fn what_hangs_crashes_or_lies_is_told_and_left_out() {
     assert_eq!(error.matches("which is a fault of rowloom").count(), 4, "{error}");
     assert_eq!(searches(folder.path()), Vec::<String>::new(), "a search that is over leaves nothing behind");
     assert!(start.elapsed() < Duration::from_secs(240), "{:?}", start.elapsed());
+}
+
+fn a_default_that_lies_fails_its_search_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = tune(folder.path(), &["--json"]).env(LYING_DEFAULT, "1").output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("not the CPU executor's bytes") && error.contains("1 of 2 searches"), "{error}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["results"][0]["complete"], true, "{found}");
+    assert!(found["results"][1]["failed"].as_str().is_some_and(|why| why.contains("does not run as it must")));
 }
 
 fn a_killed_run_goes_on_where_it_was() {

@@ -72,7 +72,10 @@ pub struct Result {
     pub written_bytes: u64,
     /// What calls use from now on; nothing where the budget ended before the first time.
     pub record: Option<Record>,
-    /// Every candidate where there is no record, which has them.
+    /// Why there is none, where the search itself came to no end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Every candidate; the record has them too.
     #[serde(skip)]
     pub candidates: Vec<Trial>,
 }

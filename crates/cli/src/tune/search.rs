@@ -60,6 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let begin = Instant::now();
     let mut tuned: Vec<Tuned> = Vec::new();
+    let mut failed = Vec::new();
     let mut ceilings = Ceilings::default();
     for (at, (positions, named)) in list.iter().enumerate() {
         if at == 0 || list[at - 1].0 != *positions {
@@ -69,12 +70,32 @@ pub fn run(args: &Args) -> Result<()> {
         }
         // Each has the same part of what is left.
         let left = args.budget.saturating_sub(begin.elapsed()) / (list.len() - at) as u32;
-        let result = run.tune(&machine, named, *positions, left)?;
+        let start = Instant::now();
+        let result = match run.tune(&machine, named, *positions, left) {
+            Ok(result) => result,
+            // The others may have a result, and what they have is not lost.
+            Err(error) => {
+                run.say(&format!("error: {error}"));
+                failed.push(named.name.clone());
+                Tuned {
+                    name: named.name.clone(),
+                    positions: *positions,
+                    complete: false,
+                    seconds: start.elapsed().as_secs_f64(),
+                    read_bytes: named.read_bytes,
+                    written_bytes: named.written_bytes,
+                    record: None,
+                    failed: Some(error.to_string()),
+                    candidates: Vec::new(),
+                }
+            }
+        };
         match &result.record {
             // What a short budget could not improve says nothing against an earlier record.
             Some(record) if result.complete || record.winner != record.default => {
                 Records::of_process().add(record).map_err(Error::failed)?;
             }
+            None if result.failed.is_some() => {}
             Some(_) | None => {
                 let Tuned { name, positions, .. } = &result;
                 run.say(&format!(
@@ -117,7 +138,11 @@ pub fn run(args: &Args) -> Result<()> {
         let beside: Vec<(String, &[u8])> = beside.into_iter().zip([&*png, svg.as_bytes()]).collect();
         output.write_with(text.as_bytes(), &beside)?;
     }
-    output::print(if args.json { text } else { table::table(&results) }.as_bytes())
+    output::print(if args.json { text } else { table::table(&results) }.as_bytes())?;
+    match (failed.len(), list.len()) {
+        (0, _) => Ok(()),
+        (failed, all) => Err(Error::failed(format!("{failed} of {all} searches came to no result; see above"))),
+    }
 }
 
 /// The device's name; a CPU has nothing to choose.
@@ -212,7 +237,7 @@ impl Run {
         let (name, seconds) = (name.clone(), record.seconds);
         let candidates = record.candidates.clone();
         let record = measured.then_some(record);
-        Ok(Tuned { name, positions, complete, seconds, read_bytes, written_bytes, record, candidates })
+        Ok(Tuned { name, positions, complete, seconds, read_bytes, written_bytes, record, failed: None, candidates })
     }
 
     fn say(&self, text: &str) {

@@ -30,6 +30,7 @@ pub fn table(results: &Results) -> String {
             _ => format!("{failed}, {differ} wrong"),
         };
         winners.push(match &result.record {
+            None if result.failed.is_some() => result.failed.clone().unwrap_or_default(),
             None => "nothing was timed: the budget had run out".to_owned(),
             Some(record) if record.winner == record.default => format!("the default: {}", record.default),
             Some(record) => record.winner.to_string(),

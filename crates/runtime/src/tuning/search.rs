@@ -339,7 +339,12 @@ impl<B: Bench> Search<'_, B> {
         let mut left = self.of_status(&[Status::Equal]);
         if left.len() < 2 {
             // Nothing to choose from: the default's time is all there is to know.
-            self.time(candidates, self.default, 0)?;
+            for round in 0..ROUNDS {
+                if round > 0 && !self.has(1.0) {
+                    break;
+                }
+                self.time(candidates, self.default, round)?;
+            }
             return Ok(true);
         }
         for round in 0..ROUNDS {
