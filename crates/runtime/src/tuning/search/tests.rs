@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use rowloom_codegen::Schedule;
 use rowloom_codegen::schedule::{PositionsKind, PositionsSchedule};
+use rowloom_codegen::{Choice, Schedule};
 
 use super::*;
 
