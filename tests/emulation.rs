@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use cases::plans::PlanCase;
 use cases::problem::{Placement, Problem};
 use cases::sums_of::Sums;
-use cases::{direction, kernels, kinds_of, order, plans, width};
+use cases::{bad_indices, direction, kernels, kinds_of, order, plans, width};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::schedule::PlanKind;
 use rowloom::codegen::spec::SpecError;
@@ -236,6 +236,11 @@ fn plans_are_the_cpus() {
             case.check_repeat(&stream, 2 + at % 3);
         }
     }
+}
+
+#[test]
+fn bad_indices_are_errors_under_every_schedule() {
+    bad_indices::check(&Device::emulated(5).unwrap());
 }
 
 #[test]

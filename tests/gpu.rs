@@ -8,7 +8,7 @@ use cases::gpu::gpu;
 use cases::parallel::in_parallel;
 use cases::problem::Problem;
 use cases::sums_of::Sums;
-use cases::{direction, kernels, order, plans, width};
+use cases::{bad_indices, direction, kernels, order, plans, width};
 use rowloom::codegen::ir::Direction;
 use rowloom::codegen::{Accumulate, DType, IntType};
 use rowloom::{Device, Error, Tensor};
@@ -162,6 +162,12 @@ fn plans_are_the_cpus_under_every_schedule() {
     in_parallel(small.into_iter().chain(large), |case| {
         case.check(&device.stream().unwrap(), &case.schedules());
     });
+}
+
+#[test]
+fn bad_indices_are_errors_under_every_schedule() {
+    let Some(device) = gpu() else { return };
+    bad_indices::check(&device);
 }
 
 #[test]

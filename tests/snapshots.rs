@@ -19,7 +19,10 @@ fn reviewed(source: &Source) -> String {
         .iter()
         .map(|step| match step {
             Step::Fill { scratch, byte } => format!("// fill {} with {byte:#04x}", source.scratch[*scratch].name),
-            Step::Launch(entry) => format!("// launch {} <<<{:?}, {}>>>", entry.name, entry.grid, entry.threads),
+            Step::Launch(entry) => {
+                let most = entry.resident.map_or_else(String::new, |most| format!(", at most {most} a multiprocessor"));
+                format!("// launch {} <<<{:?}, {}>>>{most}", entry.name, entry.grid, entry.threads)
+            }
         })
         .collect();
     format!("{}// primitives {}\n{}\n{}\n", source.header, primitives.join(" "), source.body, steps.join("\n"))

@@ -1,6 +1,7 @@
 //! What the suites of every engine run: one list of kernels, Specs and schedules.
 #![allow(dead_code, reason = "each suite uses its part")]
 
+pub mod bad_indices;
 pub mod covering;
 pub mod gpu;
 pub mod huge;
@@ -74,6 +75,7 @@ pub fn snapshots() -> Vec<Case> {
             }
         }
     }
+    cases.extend(forms());
     // What the first three do not have: pads, several tables, several row expressions, other types.
     for name in kernels::NAMES {
         for way in [Direction::Forward, Direction::Backward] {
@@ -81,6 +83,37 @@ pub fn snapshots() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// The op's forward in every form that its default does not have, and in the next one of it what
+/// the op does not have: pads, and several row expressions.
+fn forms() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, dtype, most) in
+        [("adaln_row_gather", DType::Bf16, usize::MAX), ("padded", DType::F16, 1), ("one_table_twice", DType::F16, 1)]
+    {
+        for case in of_kernel(name, Direction::Forward, dtype, 9) {
+            let mut forms = HashSet::from([form(&case.schedule)]);
+            let mut space = Schedule::space(&case.kernel, &case.spec);
+            space.retain(|schedule| {
+                let few = schedule.positions.is_some_and(|part| [1, 4].contains(&part.positions));
+                few && schedule.check(&case.kernel, &case.spec).is_ok() && forms.insert(form(schedule))
+            });
+            cases.extend(space.into_iter().take(most).map(|schedule| Case {
+                name: format!("{}_{}", case.name, form(&schedule)),
+                kernel: case.kernel.clone(),
+                spec: case.spec.clone(),
+                schedule,
+            }));
+        }
+    }
+    cases
+}
+
+/// What shapes the source of outputs with a row per position.
+fn form(schedule: &Schedule) -> String {
+    let part = schedule.positions.expect("it has outputs with a row per position");
+    if part.persistent { "persistent".to_owned() } else { format!("{}_{}", part.kind.name(), part.positions) }
 }
 
 fn of_kernel(name: &str, way: Direction, dtype: DType, rows: u64) -> Vec<Case> {

@@ -15,6 +15,7 @@ mod names;
 mod plan;
 mod positions;
 mod primitives;
+mod row;
 pub(crate) mod segments;
 mod source;
 mod value;
@@ -31,8 +32,9 @@ use crate::spec::{Spec, SpecError};
 use names::Names;
 use writer::Writer;
 
-/// Blocks that a multiprocessor of every architecture served can hold.
-const MOST_BLOCKS: u32 = 16;
+/// Blocks and threads that a multiprocessor of every architecture served can hold.
+pub(crate) const MOST_BLOCKS: u32 = 16;
+pub(crate) const MOST_THREADS: u32 = 1536;
 
 /// Why there is no source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ const RESERVED: &[&str] = &[
     "order", "partial", "partials", "piece", "position", "positions", "result", "row", "row_blocks", "segment_start",
     "block_start", "block_row", "partial_start", "slot", "sum", "tensor", "tile", "total", "u", "work", "all", "end",
     "left", "chain", "last", "from", "to", "before", "earlier", "ends", "goes_on", "handed", "handed_on", "kept", "run",
-    "run_begin", "run_end", "runs", "ticket", "through", "totals", "v",
+    "run_begin", "run_end", "half", "ready", "runs", "ticket", "through", "totals", "v",
 ];
 
 /// Names of one source.

@@ -1,14 +1,12 @@
 //! Outputs with a row per position.
 
 use super::chunks::Chunks;
-use super::names::{float, int};
+use super::names::float;
+use super::row::{self, Caller};
 use super::value::{Leaf, Target, store};
-use super::{Context, Count, Entry, MOST_BLOCKS, Param, PlanArray, Scratch, Step, lanes};
+use super::{Context, Count, Entry, Param, PlanArray, Scratch, Step, Writer, lanes};
 use crate::ir::{InputKind, OutputKind, RowId};
 use crate::schedule::{PositionsKind, PositionsSchedule};
-
-/// Threads of a multiprocessor that keep enough loads and stores in flight: 64 registers each.
-const RESIDENT_THREADS: u32 = 1024;
 
 pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     let targets = targets(context);
@@ -18,61 +16,148 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
         context.error = Some(context.scratch.len());
         context.scratch.push(Scratch { name: "error", elements: Count::Fixed(1), element_bytes: 8 });
         context.steps.push(Step::Fill { scratch: context.scratch.len() - 1, byte: 0xFF });
+        let caller = if schedule.positions == 1 { Caller::Block } else { Caller::Thread };
         for &row in &rows {
-            write_row_function(context, row);
+            row::write_function(context, row, caller);
         }
     }
     let params = params(context, &targets, &rows);
     let name = format!("{}_{}", context.kernel.name, context.kernel.direction);
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let mut writer = std::mem::take(&mut context.writer);
-    let tensors = targets.len() as u64;
-    let each = match schedule.kind {
-        PositionsKind::Position => 1,
-        PositionsKind::Output => tensors,
+    let tensors = match schedule.kind {
+        PositionsKind::Position => None,
+        PositionsKind::Output => Some(targets.len() as u64),
     };
-    // Asked for nothing, the compiler aims at as many threads as fit, with 32 registers each, and spills for it.
-    let bounds = format!("{}, {}", schedule.threads, (RESIDENT_THREADS / schedule.threads).clamp(1, MOST_BLOCKS));
-    writer.entry(bounds, &name, &declared, |writer| match schedule.kind {
-        PositionsKind::Position => {
-            writer.block(
-                "for (rl_u64 position = rl_block(); position < positions; position += rl_blocks())",
-                |writer| {
-                    context.write_rows(writer, &rows);
-                    let all: Vec<&Target> = targets.iter().collect();
-                    context.write_copy(writer, &all, lanes, schedule);
-                },
-            );
-        }
-        PositionsKind::Output => {
-            let head = format!("for (rl_u64 work = rl_block(); work < positions * {tensors}; work += rl_blocks())");
-            writer.block(head, |writer| {
-                writer.line("const rl_u64 position = work % positions;");
-                writer.line("const rl_u64 tensor = work / positions;");
-                context.write_rows(writer, &rows);
-                if let Some(chunks) = Chunks::of(context, &targets) {
-                    chunks.write(context, writer, &targets, lanes, schedule);
-                    return;
-                }
-                writer.open("switch (static_cast<rl_u32>(tensor))");
-                for (at, target) in targets.iter().enumerate() {
-                    writer.block(format!("case {at}:"), |writer| {
-                        context.write_copy(writer, &[target], lanes, schedule);
-                        writer.line("break;");
-                    });
-                }
-                writer.close();
-            });
-        }
+    let bounds = format!("{}, {}", schedule.threads, schedule.resident);
+    writer.entry(bounds, &name, &declared, |writer| {
+        let deal = Deal { context, rows: &rows, tensors, positions: schedule.positions };
+        deal.write(writer, |writer| match schedule.kind {
+            PositionsKind::Position => {
+                let all: Vec<&Target> = targets.iter().collect();
+                context.write_copy(writer, &all, lanes, schedule);
+            }
+            PositionsKind::Output => write_tensor(context, writer, &targets, lanes, schedule),
+        });
     });
     context.writer = writer;
-    let what = match schedule.kind {
-        PositionsKind::Position => "a block is a position: every output of it",
-        PositionsKind::Output => "a block is one output tensor at one position, tensor after tensor",
+    let run = match schedule.positions {
+        1 => "one position".to_owned(),
+        positions => format!("{positions} positions, one after the other"),
     };
-    context.entries.push((name.clone(), what.to_owned()));
-    let grid = Count::Positions { per: 1, each };
-    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, resident: None, params }));
+    let what = match schedule.kind {
+        PositionsKind::Position => format!("a block is every output at {run}"),
+        PositionsKind::Output => format!("a block is one output tensor at {run}, tensor after tensor"),
+    };
+    context.entries.push((name.clone(), what));
+    let grid = Count::Positions { per: schedule.positions.into(), each: tensors.unwrap_or(1) };
+    let resident = schedule.persistent.then_some(schedule.resident);
+    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, resident, params }));
+}
+
+/// How positions are dealt to blocks.
+struct Deal<'c, 'k> {
+    context: &'c Context<'k>,
+    /// The row expressions that a position needs.
+    rows: &'c [RowId],
+    /// So many tensors, one after the other; `None` for all at once.
+    tensors: Option<u64>,
+    /// Positions of a block.
+    positions: u32,
+}
+
+impl Deal<'_, '_> {
+    /// The loops; `copy` writes what happens at `position`, of `tensor` where they go one by one.
+    fn write(&self, writer: &mut Writer, copy: impl FnOnce(&mut Writer)) {
+        if self.positions > 1 {
+            return self.runs(writer, copy);
+        }
+        let head = self.over("position", "positions");
+        writer.block(head, |writer| {
+            if self.tensors.is_some() {
+                writer.line("const rl_u64 position = work % positions;");
+                writer.line("const rl_u64 tensor = work / positions;");
+            }
+            for &row in self.rows {
+                row::write_known(self.context, writer, row, &row::of_position(self.context, row));
+            }
+            copy(writer);
+        });
+    }
+
+    /// Runs of positions. A thread each brings their rows; a block that has another run to do
+    /// brings those to the other half, so that one barrier a run is enough.
+    fn runs(&self, writer: &mut Writer, copy: impl FnOnce(&mut Writer)) {
+        let positions = self.positions;
+        for row in self.rows {
+            writer.line(format!("RL_SHARED(rl_u32, ready{}, {});", row.0, 2 * positions));
+        }
+        writer.line(format!("const rl_u64 runs = (positions + {}) / {positions};", positions - 1));
+        if !self.rows.is_empty() {
+            writer.line("rl_u32 half = 0;");
+        }
+        let head = self.over("run", "runs");
+        writer.block(head, |writer| {
+            let run = if self.tensors.is_some() { "work % runs" } else { "run" };
+            writer.line(format!("const rl_u64 first = {run} * {positions};"));
+            if self.tensors.is_some() {
+                writer.line("const rl_u64 tensor = work / runs;");
+            }
+            writer.line(format!(
+                "const rl_u32 count = positions - first < {positions} ? positions - first : {positions};"
+            ));
+            if !self.rows.is_empty() {
+                writer.block("if (rl_thread() < count)", |writer| {
+                    writer.line("const rl_u64 position = first + rl_thread();");
+                    for &row in self.rows {
+                        let value = row::of_position(self.context, row);
+                        writer.line(format!("ready{}[half + rl_thread()] = {value};", row.0));
+                    }
+                });
+                writer.line("rl_barrier();");
+            }
+            writer.block("for (rl_u32 at = 0; at < count; ++at)", |writer| {
+                writer.line("const rl_u64 position = first + at;");
+                for &row in self.rows {
+                    row::write_known(self.context, writer, row, &format!("ready{}[half + at]", row.0));
+                }
+                copy(writer);
+            });
+            if !self.rows.is_empty() {
+                writer.line(format!("half = {positions} - half;"));
+            }
+        });
+    }
+
+    /// The loop over what blocks are dealt: `count` of `name`, for each tensor.
+    fn over(&self, name: &str, count: &str) -> String {
+        match self.tensors {
+            None => format!("for (rl_u64 {name} = rl_block(); {name} < {count}; {name} += rl_blocks())"),
+            Some(each) => format!("for (rl_u64 work = rl_block(); work < {count} * {each}; work += rl_blocks())"),
+        }
+    }
+}
+
+/// Computes `tensor` at `position`.
+fn write_tensor(
+    context: &Context<'_>,
+    writer: &mut Writer,
+    targets: &[Target],
+    lanes: u32,
+    schedule: PositionsSchedule,
+) {
+    if let Some(chunks) = Chunks::of(context, targets) {
+        chunks.write(context, writer, targets, lanes, schedule);
+        return;
+    }
+    writer.open("switch (static_cast<rl_u32>(tensor))");
+    for (at, target) in targets.iter().enumerate() {
+        writer.block(format!("case {at}:"), |writer| {
+            context.write_copy(writer, &[target], lanes, schedule);
+            writer.line("break;");
+        });
+    }
+    writer.close();
 }
 
 fn targets(context: &Context<'_>) -> Vec<Target> {
@@ -134,52 +219,6 @@ fn params(context: &Context<'_>, targets: &[Target], rows: &[RowId]) -> Vec<Para
     params
 }
 
-/// The function that checks each index of a row expression on its own, then combines them.
-fn write_row_function(context: &mut Context<'_>, row: RowId) {
-    let kernel = context.kernel;
-    let expression = &kernel.rows[row.index()];
-    let mut writer = std::mem::take(&mut context.writer);
-    writer.line("");
-    writer.line(format!("// {}; each index in its own bounds, else reported.", kernel.row_text(expression)));
-    let mut params = Vec::new();
-    let mut checks = Vec::new();
-    let mut pads = Vec::new();
-    let mut sum = Vec::new();
-    for &(index, factor) in &expression.terms {
-        let InputKind::Index { ty, bound, pad } = kernel.inputs[index.index()].kind else { continue };
-        let name = context.names.input(kernel, index, 0);
-        params.push(format!("{} {name}", int(context.spec.int(ty))));
-        let outside = format!("static_cast<rl_u64>({name}) >= {}", context.spec.extent(bound));
-        match pad {
-            None => checks.push((index, outside)),
-            Some(pad) => {
-                let pad = super::names::integer(pad);
-                checks.push((index, format!("{name} != {pad} && {outside}")));
-                pads.push(format!("{name} == {pad}"));
-            }
-        }
-        let value = format!("static_cast<rl_u64>({name})");
-        sum.push(if factor == 1 { value } else { format!("{value} * {factor}") });
-    }
-    if expression.offset != 0 {
-        sum.push(expression.offset.to_string());
-    }
-    let head = format!("RL_INLINE rl_u32 row{}({}, rl_u64 position, rl_u64* error)", row.0, params.join(", "));
-    writer.block(head, |writer| {
-        for (at, (index, outside)) in checks.iter().enumerate() {
-            writer.block(format!("{}if ({outside})", if at == 0 { "" } else { "else " }), |writer| {
-                writer.line(format!("if (rl_thread() == 0) rl_atomic_min(error, position * 256 + {});", index.0));
-                writer.line("return 0xFFFFFFFF;");
-            });
-        }
-        for pad in &pads {
-            writer.line(format!("if ({pad}) return 0xFFFFFFFF;"));
-        }
-        writer.line(format!("return static_cast<rl_u32>({});", sum.join(" + ")));
-    });
-    context.writer = writer;
-}
-
 impl Context<'_> {
     /// Columns that one access of a leaf covers.
     pub fn leaf_lanes(&self, leaf: Leaf) -> u32 {
@@ -190,27 +229,8 @@ impl Context<'_> {
         lanes::of(self.spec.inputs[leaf.input.index()], self.spec.float(ty).bytes())
     }
 
-    /// `rows0`: the row of the position under each expression.
-    fn write_rows(&self, writer: &mut super::Writer, rows: &[RowId]) {
-        for &row in rows {
-            let name = self.plan_name(row, PlanArray::Rows);
-            if self.spec.planned {
-                writer.line(format!("const rl_u32 r{} = rl_load<rl_u32>({name} + position);", row.0));
-                continue;
-            }
-            let mut loads = Vec::new();
-            for &(index, _) in &self.kernel.rows[row.index()].terms {
-                let InputKind::Index { ty, .. } = self.kernel.inputs[index.index()].kind else { continue };
-                let ty = int(self.spec.int(ty));
-                let name = self.names.input(self.kernel, index, 0);
-                loads.push(format!("rl_load<{ty}>({name} + position * {name}_stride)"));
-            }
-            writer.line(format!("const rl_u32 r{0} = row{0}({1}, position, error);", row.0, loads.join(", ")));
-        }
-    }
-
     /// Computes `targets` at the position, all their columns.
-    fn write_copy(&self, writer: &mut super::Writer, targets: &[&Target], lanes: u32, schedule: PositionsSchedule) {
+    fn write_copy(&self, writer: &mut Writer, targets: &[&Target], lanes: u32, schedule: PositionsSchedule) {
         let mut sources: Vec<Leaf> =
             targets.iter().flat_map(|target| self.leaves(target.value).into_values()).collect();
         sources.sort_unstable_by_key(|leaf| (leaf.input, leaf.tensor(), leaf.row));
@@ -258,12 +278,12 @@ impl Context<'_> {
     }
 
     /// `name`: the columns of a leaf at an address, +0.0 where the position has no row.
-    pub fn write_load(&self, writer: &mut super::Writer, name: &str, leaf: Leaf, address: &str, lanes: u32) {
+    pub fn write_load(&self, writer: &mut Writer, name: &str, leaf: Leaf, address: &str, lanes: u32) {
         let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(leaf));
         let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load" };
         let load = format!("{function}<{ty}>({address})");
         let load = match leaf.row {
-            Some(row) if self.kernel.has_pad(row) || !self.spec.planned => {
+            Some(row) if self.kernel.has_pad(row) => {
                 format!("r{} == 0xFFFFFFFF ? {ty}{{}} : {load}", row.0)
             }
             Some(_) | None => load,
@@ -271,7 +291,7 @@ impl Context<'_> {
         writer.line(format!("const {ty} {name} = {load};"));
     }
 
-    fn write_columns(&self, writer: &mut super::Writer, target: &Target, lanes: u32) -> String {
+    fn write_columns(&self, writer: &mut Writer, target: &Target, lanes: u32) -> String {
         let (OutputKind::Rows(ty) | OutputKind::Table { ty, .. }) = self.kernel.outputs[target.output as usize].kind;
         let name = self.names.output(self.kernel, target.output as usize, target.tensor);
         let result = format!("{name}_at");

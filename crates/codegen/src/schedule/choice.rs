@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::segments;
-use super::{PositionsKind, PositionsSchedule, Schedule};
-use crate::cuda::lanes;
-use crate::ir::{Kernel, Op, OutputKind, Verified};
+use super::{Schedule, positions, segments};
+use crate::cuda::{MOST_BLOCKS, MOST_THREADS};
+use crate::ir::{Kernel, OutputKind, Verified};
 use crate::spec::Spec;
 
 /// Why a schedule is not legal for a kernel and a Spec.
@@ -53,6 +52,20 @@ pub(super) fn threads_are_legal(threads: u32) -> bool {
     threads.is_multiple_of(32) && (32..=1024).contains(&threads)
 }
 
+pub(super) fn check_threads(threads: u32) -> Result<(), ScheduleFault> {
+    if threads_are_legal(threads) {
+        return Ok(());
+    }
+    Err(field("threads", threads, "it is no multiple of 32 up to 1024"))
+}
+
+pub(super) fn check_resident(resident: u32, threads: u32) -> Result<(), ScheduleFault> {
+    if (1..=MOST_BLOCKS).contains(&resident) && resident * threads <= MOST_THREADS {
+        return Ok(());
+    }
+    Err(field("resident", resident, "a multiprocessor holds 16 blocks and 1536 threads"))
+}
+
 pub(super) fn field(field: &'static str, value: impl ToString, why: &'static str) -> ScheduleFault {
     ScheduleFault::Field { field, value: value.to_string(), why }
 }
@@ -76,10 +89,8 @@ impl Schedule {
         };
         part(positions, self.positions.is_some(), "outputs with a row per position")?;
         part(segments, self.segments.is_some(), "sums over positions")?;
-        if let Some(part) = self.positions
-            && !threads_are_legal(part.threads)
-        {
-            return Err(field("threads", part.threads, "it is no multiple of 32 up to 1024"));
+        if let Some(part) = self.positions {
+            part.check()?;
         }
         if let Some(part) = self.segments {
             part.check(kernel, spec)?;
@@ -106,11 +117,11 @@ impl Schedule {
     pub fn space(kernel: &Verified, spec: &Spec) -> Vec<Schedule> {
         let (has_positions, has_segments) = parts(kernel);
         let tile = kernel.tile();
-        let mut positions = if has_positions { positions_space(kernel, spec) } else { vec![] };
+        let mut positions = if has_positions { positions::space(kernel, spec) } else { vec![] };
         positions.retain(|part| tile.allows_positions(part));
         let mut segments = if has_segments { segments::space(kernel, spec) } else { vec![] };
         segments.retain(|part| tile.allows_segments(part));
-        let one_positions = positions.first().copied();
+        let one_positions = positions.iter().find(|part| part.check().is_ok()).copied();
         let one_segments = segments.iter().find(|part| part.check(kernel, spec).is_ok()).copied();
         let first = positions.into_iter().map(|part| Schedule { positions: Some(part), segments: one_segments });
         let second = segments.into_iter().map(|part| Schedule { positions: one_positions, segments: Some(part) });
@@ -125,43 +136,4 @@ pub(super) fn words<T: std::str::FromStr + Copy>(kernel: &Kernel, field: &str, m
         Some(values) => values.iter().filter_map(|value| value.parse().ok()).collect(),
         None => measured.to_vec(),
     }
-}
-
-/// First what was measured fastest (H200, H = 5376, bf16; µs at S = 32768):
-///
-/// - copies into several tensors go tensor after tensor: 466 against 487 position by
-///   position, the plain write 456. All else goes by whole positions, which read once what
-///   outputs share;
-/// - 192 threads, 466, where 96 take 468 and 256 take 468; where indices are checked many small
-///   blocks hide the chain from index to table to output: 96 take 507, 128 take 508, 224 take 719;
-/// - stores stream: without that, outputs push tables out of the caches where they miss the
-///   first level.
-fn positions_space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
-    let kinds = match copies_into_several(kernel) {
-        true => [PositionsKind::Output, PositionsKind::Position],
-        false => [PositionsKind::Position, PositionsKind::Output],
-    };
-    let measured = if spec.planned { [192, 128, 96, 224, 256] } else { [96, 128, 192, 224, 256] };
-    // No more threads than a row has accesses.
-    let accesses = spec.hidden.div_ceil(lanes::positions(kernel, spec).into());
-    let needed = accesses.next_multiple_of(32).min(256) as u32;
-    let mut threads: Vec<u32> = measured.into_iter().map(|threads| threads.min(needed)).collect();
-    let mut seen = HashSet::new();
-    threads.retain(|threads| seen.insert(*threads));
-    let mut space = Vec::new();
-    for kind in kinds {
-        for &threads in &words(kernel, "threads", &threads) {
-            for &streaming in &words(kernel, "streaming", &[true, false]) {
-                space.push(PositionsSchedule { kind, threads, streaming });
-            }
-        }
-    }
-    space
-}
-
-fn copies_into_several(kernel: &Kernel) -> bool {
-    let rows = kernel.outputs.iter().filter(|output| matches!(output.kind, OutputKind::Rows(_)));
-    let values: Vec<_> = rows.flat_map(|output| &output.values).collect();
-    values.len() > 1
-        && values.iter().all(|value| matches!(kernel.node(**value).op, Op::Read { .. } | Op::Gather { .. }))
 }

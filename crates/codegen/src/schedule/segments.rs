@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ScheduleFault;
-use super::choice::{field, threads_are_legal, words};
+use super::choice::{check_resident, check_threads, field, words};
 use crate::cuda::{lanes, segments};
 use crate::dtype::Accumulate;
 use crate::ir::{Kernel, Op, Shape, Verified};
@@ -15,7 +15,6 @@ use crate::spec::{Arch, SClass, Spec};
 pub(super) const MAX_COLUMNS: u32 = 8;
 pub(super) const MAX_UNROLL: u32 = 32;
 pub(super) const MAX_RUN: u32 = 8;
-pub(super) const MAX_RESIDENT: u32 = 16;
 
 /// Rows from which there are enough of them to fill a GPU one block each.
 const MANY_ROWS: u64 = 1024;
@@ -80,9 +79,7 @@ impl SegmentsSchedule {
 
     pub(super) fn check(&self, kernel: &Verified, spec: &Spec) -> Result<(), ScheduleFault> {
         let SegmentsSchedule { kind, threads, columns, unroll, run, resident, streaming } = *self;
-        if !threads_are_legal(threads) {
-            return Err(field("threads", threads, "it is no multiple of 32 up to 1024"));
-        }
+        check_threads(threads)?;
         if !unroll.is_power_of_two() || unroll > MAX_UNROLL {
             return Err(field("unroll", unroll, "it is no power of two up to 32"));
         }
@@ -95,9 +92,7 @@ impl SegmentsSchedule {
         if run > 1 && kind != SegmentsKind::HandOn {
             return Err(field("run", run, "only blocks that hand on sum several blocks of positions"));
         }
-        if !(1..=MAX_RESIDENT).contains(&resident) || resident * threads > segments::MOST_THREADS {
-            return Err(field("resident", resident, "a multiprocessor holds 16 blocks and 1536 threads"));
-        }
+        check_resident(resident, threads)?;
         if streaming && spec.arch < Arch(80) {
             return Err(field("streaming", streaming, "the architecture has no such loads"));
         }

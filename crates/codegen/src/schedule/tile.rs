@@ -50,6 +50,9 @@ impl Tile {
         let kinds = PositionsKind::ALL.map(PositionsKind::name);
         self.allows_kind(part.kind.name(), &kinds)
             && self.allows("threads", &part.threads.to_string())
+            && self.allows("positions", &part.positions.to_string())
+            && self.allows("resident", &part.resident.to_string())
+            && self.allows("persistent", &part.persistent.to_string())
             && self.allows("streaming", &part.streaming.to_string())
     }
 
@@ -101,9 +104,10 @@ fn legal_values(field: &str) -> Option<Legal> {
             Some(Legal::Words(positions.into_iter().chain(SegmentsKind::ALL.map(SegmentsKind::name)).collect()))
         }
         "threads" => Some(Legal::Threads),
-        "streaming" => Some(Legal::Words(vec!["true", "false"])),
+        "persistent" | "streaming" => Some(Legal::Words(vec!["true", "false"])),
         "run" => Some(Legal::PowerOfTwo(super::segments::MAX_RUN)),
-        "resident" => Some(Legal::UpTo(super::segments::MAX_RESIDENT)),
+        "resident" => Some(Legal::UpTo(crate::cuda::MOST_BLOCKS)),
+        "positions" => Some(Legal::PowerOfTwo(super::positions::MAX_POSITIONS)),
         "columns" => Some(Legal::PowerOfTwo(super::segments::MAX_COLUMNS)),
         "unroll" => Some(Legal::PowerOfTwo(super::segments::MAX_UNROLL)),
         _ => None,

@@ -15,7 +15,7 @@ mod rows;
 
 use super::{Context, Writer};
 use crate::schedule::{SegmentsKind, SegmentsSchedule};
-pub(crate) use registers::{MOST_THREADS, resident};
+pub(crate) use registers::resident;
 
 pub(super) fn write(context: &mut Context<'_>, schedule: SegmentsSchedule) {
     let groups = group::groups(context);

@@ -1,6 +1,6 @@
 //! How many blocks a multiprocessor can hold, by the registers that a thread needs.
 
-use super::super::{Context, MOST_BLOCKS};
+use super::super::{Context, MOST_BLOCKS, MOST_THREADS};
 use super::group;
 use crate::ir::Verified;
 use crate::spec::Spec;
@@ -8,9 +8,6 @@ use crate::spec::Spec;
 /// Registers of a multiprocessor on every architecture served, and how many a thread gets at a time.
 const REGISTERS: u32 = 1 << 16;
 const REGISTER_UNIT: u32 = 8;
-
-/// Threads that a multiprocessor of every architecture served can hold.
-pub(crate) const MOST_THREADS: u32 = 1536;
 
 /// Registers for pointers, positions and counters.
 const OTHER_REGISTERS: u32 = 32;

@@ -88,7 +88,14 @@ impl Fake {
 }
 
 fn schedule(at: usize) -> Choice {
-    let part = PositionsSchedule { kind: PositionsKind::Position, threads: 32 * (at as u32 + 1), streaming: false };
+    let part = PositionsSchedule {
+        kind: PositionsKind::Position,
+        threads: 32 * (at as u32 + 1),
+        positions: 1,
+        resident: 1,
+        persistent: false,
+        streaming: false,
+    };
     Choice::Kernel(Schedule { positions: Some(part), segments: None })
 }
 
