@@ -54,6 +54,11 @@ fn every_snapshot_for_sm_80() {
 }
 
 #[test]
+fn outputs_per_position_under_every_schedule_for_sm_90() {
+    compile(Arch::SM_90, &cases::position_candidates());
+}
+
+#[test]
 fn plans_under_every_schedule_for_sm_90() {
     compile(Arch::SM_90, &cases::plan_candidates());
 }

@@ -198,6 +198,19 @@ pub fn plan_candidates() -> Vec<(String, Source)> {
     candidates
 }
 
+/// The sources of the op's forward under every legal schedule, by name.
+pub fn position_candidates() -> Vec<(String, Source)> {
+    let mut candidates = Vec::new();
+    for case in of_kernel("adaln_row_gather", Direction::Forward, DType::Bf16, 9) {
+        for schedule in Schedule::space(&case.kernel, &case.spec) {
+            if let Ok(source) = generate(&case.kernel, &case.spec, &schedule) {
+                candidates.push((format!("{}: {schedule}", case.name), source));
+            }
+        }
+    }
+    candidates
+}
+
 /// The sources of all snapshots, by name.
 pub fn sources() -> Vec<(String, Source)> {
     let kernels = snapshots().into_iter().map(|case| (case.name.clone(), case.source()));

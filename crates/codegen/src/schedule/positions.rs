@@ -119,7 +119,7 @@ pub(super) fn space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
 struct Fields {
     threads: Vec<u32>,
     positions: Vec<u32>,
-    /// None: what [`RESIDENT_THREADS`] make, as many as fit, and half way between.
+    /// None: what [`RESIDENT_THREADS`] make; for persistent blocks also as many as fit, and half way.
     resident: Vec<u32>,
     persistent: Vec<bool>,
     streaming: Vec<bool>,
@@ -134,46 +134,47 @@ impl Fields {
         else {
             return Vec::new();
         };
-        let of = |threads, positions, resident, persistent, streaming| PositionsSchedule {
-            kind,
-            threads,
-            positions,
-            resident,
-            persistent,
-            streaming,
+        let shape = |threads, positions| {
+            let resident = self.resident(threads);
+            PositionsSchedule { kind, threads, positions, resident, persistent, streaming }
         };
-        let [fit, others @ ..] = &self.residents(threads)[..] else { return Vec::new() };
-        let shape = |threads, positions| of(threads, positions, self.residents(threads)[0], persistent, streaming);
-        let mut space = vec![shape(threads, positions)];
+        let first = shape(threads, positions);
+        let mut space = vec![first];
         space.extend(self.threads.iter().map(|&threads| shape(threads, positions)));
         space.extend(self.positions.iter().map(|&positions| shape(threads, positions)));
-        space.extend(self.streaming.iter().map(|&streaming| of(threads, positions, *fit, persistent, streaming)));
-        for &persistent in &self.persistent {
-            let dealt = |positions, resident| of(threads, positions, resident, persistent, streaming);
-            space.push(dealt(positions, *fit));
-            if pairs || persistent == self.persistent[0] {
-                space.extend(others.iter().map(|&resident| dealt(positions, resident)));
-            }
-            if pairs {
-                space.extend(self.positions.iter().map(|&positions| dealt(positions, *fit)));
-            }
+        space.extend(self.resident.iter().map(|&resident| PositionsSchedule { resident, ..first }));
+        space.extend(self.persistent.iter().map(|&persistent| PositionsSchedule { persistent, ..first }));
+        space.extend(self.streaming.iter().map(|&streaming| PositionsSchedule { streaming, ..first }));
+        if !pairs {
+            return space;
         }
-        if pairs {
-            for &threads in self.threads.iter().take(3) {
-                space.extend(self.positions.iter().take(3).map(|&positions| shape(threads, positions)));
-            }
+        for &threads in self.threads.iter().take(3) {
+            space.extend(self.positions.iter().take(4).map(|&positions| shape(threads, positions)));
+        }
+        if self.persistent.contains(&true) {
+            let first = PositionsSchedule { persistent: true, ..first };
+            space.extend(self.positions.iter().map(|&positions| PositionsSchedule { positions, ..first }));
+            let residents = self.residents(threads);
+            space.extend(residents.into_iter().map(|resident| PositionsSchedule { resident, ..first }));
         }
         space
     }
 
-    /// For blocks of so many threads; at least one.
+    /// The first that is legal for so many threads.
+    fn resident(&self, threads: u32) -> u32 {
+        let residents = self.residents(threads);
+        residents.iter().copied().find(|&resident| check_resident(resident, threads).is_ok()).unwrap_or(residents[0])
+    }
+
+    /// For so many threads; at least one. Of blocks that take all the work as many as fit are worth
+    /// a try: of others no more run for it.
     fn residents(&self, threads: u32) -> Vec<u32> {
         if !self.resident.is_empty() {
             return self.resident.clone();
         }
         let of = |all: u32| (all / threads).clamp(1, MOST_BLOCKS);
-        let (fit, most) = (of(RESIDENT_THREADS), of(MOST_THREADS));
-        vec![fit, most, fit.midpoint(most)]
+        let (enough, most) = (of(RESIDENT_THREADS), of(MOST_THREADS));
+        vec![enough, most, enough.midpoint(most)]
     }
 }
 
@@ -206,5 +207,52 @@ impl fmt::Display for PositionsSchedule {
              persistent = {persistent}, streaming = {streaming}",
             kind.name()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(schedule: PositionsSchedule, field: &str) {
+        let fault = schedule.check().expect_err("it is not legal");
+        assert!(matches!(&fault, ScheduleFault::Field { field: named, .. } if *named == field), "{fault}");
+    }
+
+    #[test]
+    fn fields_out_of_range_are_named() {
+        let legal = PositionsSchedule {
+            kind: PositionsKind::Output,
+            threads: 192,
+            positions: 4,
+            resident: 8,
+            persistent: true,
+            streaming: true,
+        };
+        legal.check().unwrap();
+        refused(PositionsSchedule { threads: 100, ..legal }, "threads");
+        for positions in [0, 3, 32] {
+            refused(PositionsSchedule { positions, ..legal }, "positions");
+        }
+        for resident in [0, 9, 17] {
+            refused(PositionsSchedule { resident, ..legal }, "resident");
+        }
+    }
+
+    #[test]
+    fn what_a_tile_allows_is_found() {
+        let fields = Fields {
+            threads: vec![1024, 512],
+            positions: vec![16],
+            resident: vec![16, 2],
+            persistent: vec![true],
+            streaming: vec![false],
+        };
+        for pairs in [true, false] {
+            let space = fields.around_the_first(PositionsKind::Position, pairs);
+            let legal: Vec<_> = space.into_iter().filter(|schedule| schedule.check().is_ok()).collect();
+            assert!(legal.iter().all(|schedule| (schedule.threads, schedule.resident) == (512, 2)));
+            assert!(!legal.is_empty());
+        }
     }
 }

@@ -151,6 +151,7 @@ mod tests {
     fn legal_fields_pass() {
         assert!(
             check(&[("kind", &["blocks", "position"]), ("threads", &["96", "1024"]), ("unroll", &["8"])]).is_empty()
+                && check(&[("positions", &["1", "16"]), ("persistent", &["true"]), ("resident", &["5"])]).is_empty()
         );
     }
 
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(
             check(&[("thread", &["96"])]),
             [
-                "`thread` is no part of a schedule; write one of columns, kind, resident, run, streaming, threads, unroll"
+                "`thread` is no part of a schedule; write one of columns, kind, persistent, positions, resident, run, streaming, threads, unroll"
             ]
         );
         assert_eq!(
@@ -168,6 +169,12 @@ mod tests {
         );
         assert_eq!(check(&[("threads", &[])]), ["`threads` allows no value; write a multiple of 32 up to 1024"]);
         assert_eq!(check(&[("columns", &["3"])]), ["`3` is no value of `columns`; write a power of two up to 8"]);
+        assert_eq!(
+            check(&[("positions", &["16", "32"])]),
+            ["`32` is no value of `positions`; write a power of two up to 16"]
+        );
+        assert_eq!(check(&[("persistent", &["1"])]), ["`1` is no value of `persistent`; write true, false"]);
+        assert_eq!(check(&[("resident", &["17"])]), ["`17` is no value of `resident`; write a number from 1 to 16"]);
         assert_eq!(check(&[("kind", &["atomic"])]).len(), 1);
         assert_eq!(check(&[("unroll", &["4"]), ("unroll", &["8"])]).len(), 1);
         assert_eq!(check(&[("threads", &["096"])]).len(), 1);
