@@ -25,11 +25,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// What is in it: pieces of code and bytes, by architecture and NVRTC.
+    /// What is in it: pieces of code and bytes, by architecture and NVRTC, and interrupted searches.
     Stats(Format),
     /// Checks every byte of every entry; exit code 1 when one is damaged.
     Verify(Format),
-    /// Removes all compiled code. Records of tuning stay.
+    /// Removes all compiled code and what interrupted searches have learnt. Records of tuning stay.
     Clear(Format),
 }
 
@@ -107,7 +107,7 @@ fn print(format: &Format, value: &impl Serialize, text: String) -> Result<()> {
 
 impl Stats {
     fn text(&self) -> String {
-        let Usage { entries, bytes, leftovers, by_target, oldest_use_s } = &self.usage;
+        let Usage { entries, bytes, leftovers, searches, by_target, oldest_use_s } = &self.usage;
         let mut text = format!("{}\n", self.folder);
         text += &format!("  {entries} pieces of code, {} of {}\n", size(*bytes), size(self.limit_bytes));
         for (target, share) in by_target {
@@ -115,6 +115,9 @@ impl Stats {
         }
         if let Some(age) = oldest_use_s {
             text += &format!("  least recent use {} hours ago\n", age / 3600);
+        }
+        if *searches > 0 {
+            text += &format!("  {searches} searches for schedules that were interrupted or are under way\n");
         }
         if *leftovers > 0 {
             text += &format!("  {leftovers} files of processes that work now or were killed\n");

@@ -119,12 +119,8 @@ fn what_hangs_crashes_or_lies_is_told_and_left_out() {
     for result in found["results"].as_array().expect("a list") {
         assert_eq!(result["complete"], true);
         let record = &result["record"];
-        let (default, winner) = (&record["default"], &record["winner"]);
-        let candidates = record["candidates"].as_array().expect("a list");
-        let others: Vec<&Value> = candidates
-            .iter()
-            .filter(|candidate| candidate["schedule"] != *default && candidate["illegal"].is_null())
-            .collect();
+        let winner = &record["winner"];
+        let others = others(record);
         let text = |at: usize, key: &str| others[at][key].as_str().unwrap_or_default().to_owned();
         assert!(text(0, "failed").contains("it did not end in"), "{:?}", others[0]);
         assert!(text(1, "failed").contains("signal"), "{:?}", others[1]);
@@ -142,6 +138,12 @@ fn what_hangs_crashes_or_lies_is_told_and_left_out() {
     assert_eq!(error.matches("which is a fault of rowloom").count(), 4, "{error}");
     assert_eq!(searches(folder.path()), Vec::<String>::new(), "a search that is over leaves nothing behind");
     assert!(start.elapsed() < Duration::from_secs(240), "{:?}", start.elapsed());
+}
+
+/// The legal candidates of a record but for the default.
+fn others(record: &Value) -> Vec<&Value> {
+    let candidates = record["candidates"].as_array().expect("a list").iter();
+    candidates.filter(|other| other["schedule"] != record["default"] && other["illegal"].is_null()).collect()
 }
 
 fn a_default_that_lies_fails_its_search_alone() {
@@ -173,6 +175,13 @@ fn a_killed_run_goes_on_where_it_was() {
     let (output, error) = ran(tune(folder.path(), &["--json"]).stdout(Stdio::piped()));
     assert!(error.contains("of an interrupted run"), "{error}\n{before:?}");
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(found["results"].as_array().map(Vec::len), Some(2));
+    let results = found["results"].as_array().expect("a list");
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!(result["complete"], true, "{result}");
+        // The one that was under way when the command died was tried once more.
+        let (hung, why) = (&others(&result["record"])[0], "it did not end in 5.0 s and was killed");
+        assert_eq!(hung["failed"], why, "{hung}");
+    }
     assert_eq!(searches(folder.path()), Vec::<String>::new());
 }

@@ -126,6 +126,13 @@ impl Places {
         (starts.collect(), bytes)
     }
 
+    /// Where the part lies that begins with the error word, and its bytes.
+    pub(crate) fn error_part(&self, source: &Source) -> Option<(u64, u64)> {
+        let at = source.error?;
+        let part = &source.scratch[at];
+        Some((self.scratch(source).0[at], self.count(part.elements) * part.element_bytes))
+    }
+
     /// Bytes of scratch memory that a run of the source needs.
     pub(crate) fn scratch_bytes(&self, source: &Source) -> u64 {
         self.scratch(source).1
@@ -221,6 +228,11 @@ pub(crate) struct IndexFault {
 }
 
 impl IndexFault {
+    /// The word that says it.
+    pub(crate) fn word(self) -> u64 {
+        self.position * 256 + self.term as u64
+    }
+
     /// `None` when every index was in bounds.
     pub(crate) fn of(word: u64) -> Option<IndexFault> {
         (word != u64::MAX).then_some(IndexFault { position: word / 256, term: (word % 256) as usize })

@@ -65,6 +65,14 @@ impl Workspace {
         }
     }
 
+    /// Sets every byte of a part that it holds.
+    pub(crate) fn fill_part(&mut self, start: u64, bytes: u64, byte: u8) -> Result<(), Error> {
+        match (&self.stream.0, &self.memory) {
+            (Lane::Accelerator(queue), Some(memory)) => memory.region().fill(queue, start, byte, bytes),
+            (Lane::Accelerator(_) | Lane::Cpu(_), _) => Ok(()),
+        }
+    }
+
     pub(crate) fn belongs_to(&self, stream: &Stream) -> bool {
         self.stream.is(stream)
     }

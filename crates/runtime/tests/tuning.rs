@@ -1,7 +1,7 @@
 //! Candidates compared and timed where they run: what is as it should be passes, and whatever a
 //! source may do wrong is found. In emulation.
 
-use rowloom_codegen::cuda::{GenerateError, PlanShape};
+use rowloom_codegen::cuda::{GenerateError, PlanShape, Step};
 use rowloom_codegen::ir::RowId;
 use rowloom_codegen::{Choice, DType, IntType, SClass, Source, Spec, Subject, Verified, Wants};
 use rowloom_runtime::tuning::{Generate, Testbed, compile};
@@ -166,6 +166,51 @@ fn a_wrong_array_and_a_wrong_total_of_a_plan_are_found() {
     let total: Generate = |subject, choice| replaced(subject, choice, TOTAL, "static_cast<rl_u64>(partials + 1)");
     let total = found(&plan(), TOTAL, total);
     assert!(total.starts_with("error word, blocks, partial sums and placed positions"), "{total}");
+}
+
+#[test]
+fn a_row_of_a_padded_position_that_is_not_written_is_found() {
+    // All ones before it runs would be what it should have written.
+    const STORE: &str = "rl_store(rows + position, row);";
+    let generate: Generate =
+        |subject, choice| replaced(subject, choice, STORE, "if (row != 0xFFFFFFFF) rl_store(rows + position, row);");
+    let found = found(&plan(), STORE, generate);
+    assert!(found.starts_with("Rows[0], row 5, column 0") && found.contains("with 257 positions"), "{found}");
+}
+
+#[test]
+fn an_error_word_that_is_not_written_is_found() {
+    let generate: Generate = |subject, choice| {
+        let mut source = subject.generate(choice)?;
+        if subject.default_choice() != Some(*choice) {
+            let steps = source.steps.len();
+            source.steps.retain(|step| matches!(step, Step::Launch(_)));
+            assert!(source.steps.len() < steps, "it sets its error word");
+        }
+        Ok(source)
+    };
+    let found = found(&forward(false), POSITIONS_ARGUMENT, generate);
+    assert!(found.starts_with("error word: [") && found.contains("with 1 positions in packing 1"), "{found}");
+}
+
+#[test]
+fn a_candidate_that_does_not_look_at_its_indices_is_found() {
+    // Of a kernel: the smallest S is enough, where both indices of the only position are bad.
+    const FIRST: &str = "static_cast<rl_u64>(timestep) >= 2";
+    let first: Generate = |subject, choice| replaced(subject, choice, FIRST, "false");
+    let first = found(&forward(false), FIRST, first);
+    assert!(first.starts_with("error word: Some(2) in place of Some(1)"), "{first}");
+    assert!(first.ends_with("not the default's, with 1 positions and bad indices"), "{first}");
+    const LAST: &str = "static_cast<rl_u64>(modality) >= 3";
+    let last: Generate = |subject, choice| replaced(subject, choice, LAST, "false");
+    let last = found(&forward(false), LAST, last);
+    // Positions 85 and 171 of 257.
+    assert!(last.starts_with(&format!("error word: Some({}) in place of Some({})", 171 * 256 + 1, 85 * 256 + 2)));
+    // Of a plan.
+    const TERM: &str = "static_cast<rl_u64>(value1[item]) >= 3";
+    let term: Generate = |subject, choice| replaced(subject, choice, TERM, "false");
+    let term = found(&plan(), TERM, term);
+    assert!(term.starts_with(&format!("error word: Some({}) in place of Some({})", 171 * 256, 85 * 256 + 1)), "{term}");
 }
 
 #[test]

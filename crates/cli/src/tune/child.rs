@@ -26,7 +26,7 @@ pub struct Machine {
     pub product: String,
     /// What sources are generated for.
     pub arch: Arch,
-    /// Version of CUDA that the driver supports.
+    /// Its driver's release; where the system does not tell, the version of CUDA that it supports.
     pub driver: Option<String>,
 }
 

@@ -4,6 +4,7 @@ mod bench;
 mod child;
 mod exchange;
 mod figure;
+mod measure;
 mod protocol;
 mod results;
 mod search;

@@ -54,7 +54,7 @@ pub enum Reply {
         product: String,
         /// What sources are generated for.
         arch: Arch,
-        /// Version of CUDA that the driver supports.
+        /// Its driver's release; where the system does not tell, the version of CUDA that it supports.
         driver: Option<String>,
     },
     /// It was done.

@@ -39,7 +39,7 @@ pub struct Results {
     pub device: String,
     /// The product's name.
     pub product: String,
-    /// Version of CUDA that the driver supports.
+    /// Its driver's release; where the system does not tell, the version of CUDA that it supports.
     pub driver: Option<String>,
     /// Commit of rowloom, where it is known.
     pub rowloom_commit: Option<String>,
@@ -70,7 +70,8 @@ pub struct Result {
     pub read_bytes: u64,
     /// Bytes that it must write.
     pub written_bytes: u64,
-    /// What calls use from now on; nothing where the budget ended before the first time.
+    /// What was measured; nothing where the budget ended before the first time. Calls use it from
+    /// now on if the search is complete; else it was not kept.
     pub record: Option<Record>,
     /// Why there is none, where the search itself came to no end.
     #[serde(skip_serializing_if = "Option::is_none")]

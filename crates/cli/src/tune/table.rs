@@ -17,7 +17,7 @@ pub fn table(results: &Results) -> String {
             Some(record) => [
                 us(record.default_us),
                 us(record.winner_us),
-                format!("{:.1} %", 100.0 * (record.default_us / record.winner_us - 1.0)),
+                format!("{:.2}x", record.default_us / record.winner_us),
                 results.ceilings.us(result).map_or_else(
                     || "-".to_owned(),
                     |(best, name)| format!("{:.0} % of {name}", 100.0 * best / record.winner_us),
@@ -32,6 +32,7 @@ pub fn table(results: &Results) -> String {
         winners.push(match &result.record {
             None if result.failed.is_some() => result.failed.clone().unwrap_or_default(),
             None => "nothing was timed: the budget had run out".to_owned(),
+            Some(record) if !result.complete => format!("the default, for the budget ran out: {}", record.default),
             Some(record) if record.winner == record.default => format!("the default: {}", record.default),
             Some(record) => record.winner.to_string(),
         });

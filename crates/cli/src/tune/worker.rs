@@ -41,7 +41,8 @@ pub fn run(args: &Args, generate: Generate) -> Result<()> {
     let Some(arch) = device.arch() else {
         return say(&Reply::Failed(rowloom_runtime::Error::NoSchedules.to_string()));
     };
-    say(&Reply::Device { name: device.name(), product: device.product(), arch, driver: device.driver() })?;
+    let driver = Machine::of_device(&device).and_then(|machine| machine.driver);
+    say(&Reply::Device { name: device.name(), product: device.product(), arch, driver })?;
     let mut worker = Worker { stream: device.stream().map_err(Error::failed)?, device, generate, open: None };
     for request in requests {
         let reply = worker.answer(request).unwrap_or_else(Reply::Failed);

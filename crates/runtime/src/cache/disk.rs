@@ -152,7 +152,7 @@ impl Disk {
                     bytes += file.bytes;
                     entries.push(file);
                 }
-                Some(Place::Compiler) => {}
+                Some(Place::Compiler | Place::Search) => {}
                 // A temporary file, or a lock, of a process that was killed.
                 Some(Place::Lock) | None => {
                     if now.duration_since(file.used).is_ok_and(|age| age > ABANDONED) {

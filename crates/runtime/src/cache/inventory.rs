@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::disk::Disk;
 use super::entry::Entry;
 use crate::files::{UNFINISHED, is_absent};
+use crate::tuning::journal;
 
 /// The parts of a cache folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +21,19 @@ pub(super) enum Place {
     Compiler,
     /// Locks.
     Lock,
+    /// What searches for schedules have learnt that were interrupted.
+    Search,
 }
 
 impl Place {
-    const ALL: [Place; 3] = [Place::Code, Place::Compiler, Place::Lock];
+    const ALL: [Place; 4] = [Place::Code, Place::Compiler, Place::Lock, Place::Search];
 
     pub(super) fn folder(self) -> &'static str {
         match self {
             Place::Code => "code",
             Place::Compiler => "compilers",
             Place::Lock => "locks",
+            Place::Search => journal::PART,
         }
     }
 
@@ -38,6 +42,7 @@ impl Place {
             Place::Code => "code",
             Place::Compiler => "compiler",
             Place::Lock => "lock",
+            Place::Search => journal::EXTENSION,
         }
     }
 }
@@ -105,6 +110,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Files of processes that were killed: temporary files and locks.
     pub leftovers: u64,
+    /// Searches for schedules that were interrupted or are under way.
+    pub searches: u64,
     /// Pieces of code and bytes by architecture and NVRTC version, such as `sm_90, NVRTC 13.5`.
     pub by_target: BTreeMap<String, Share>,
     /// Seconds since the entry used least recently was used.
@@ -141,6 +148,10 @@ impl Disk {
             match file.place {
                 Some(Place::Code) => {}
                 Some(Place::Compiler) => continue,
+                Some(Place::Search) => {
+                    usage.searches += 1;
+                    continue;
+                }
                 Some(Place::Lock) | None => {
                     usage.leftovers += 1;
                     continue;
@@ -170,7 +181,7 @@ impl Disk {
         for file in Listed::all(self.folder())? {
             let place = match file.place {
                 Some(place @ (Place::Code | Place::Compiler)) => place,
-                Some(Place::Lock) | None => continue,
+                Some(Place::Lock | Place::Search) | None => continue,
             };
             let reason = match Entry::read_any(&file.path) {
                 Ok(Ok(entry)) if self.path(place, entry.key) == file.path => {

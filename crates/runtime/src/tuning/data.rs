@@ -13,7 +13,8 @@ use crate::tensor::{AnyTensor, AnyView};
 /// how many positions.
 pub type Indices<'i> = dyn Fn(usize, usize, u64) -> Vec<i64> + 'i;
 
-/// Rows of a tensor that are random; the rest repeats them. A prime: no power of two meets itself.
+/// Rows of a tensor that are random; the rest repeats them. A prime, so that no two blocks of a power
+/// of two of positions are alike: were they, a sum of blocks would be the same in any order.
 const RANDOM_ROWS: u64 = 97;
 
 /// Elements of them at most: rows may be long.
@@ -135,7 +136,7 @@ pub(super) fn random(stream: &Stream, input: usize, size: Size) -> Result<Vec<An
 /// Random rows, again and again, by copies on the device: the host makes a megabyte or two.
 fn repeated(stream: &Stream, name: u64, size: Size) -> Result<AnyTensor, Error> {
     let Size { ty, rows, columns, .. } = size;
-    let few = RANDOM_ROWS.min(RANDOM_ELEMENTS / columns.max(1)).clamp(1, rows.max(1));
+    let few = random_rows(columns).min(rows.max(1));
     let mut tensor = AnyTensor::uninit(stream, ty, rows, columns)?;
     let bytes = numbers(name, ty, (few * columns) as usize);
     tensor.view_mut().rows(0..few)?.upload(stream, &bytes)?;
@@ -147,6 +148,14 @@ fn repeated(stream: &Stream, name: u64, size: Size) -> Result<AnyTensor, Error> 
         done += more;
     }
     Ok(tensor)
+}
+
+/// How many rows of so many columns are random: the largest odd prime that [`RANDOM_ROWS`] and
+/// [`RANDOM_ELEMENTS`] allow, and 3 where rows are longer than that.
+fn random_rows(columns: u64) -> u64 {
+    let most = RANDOM_ROWS.min(RANDOM_ELEMENTS / columns.max(1));
+    let is_prime = |number: &u64| (2..*number).all(|factor| !number.is_multiple_of(factor));
+    (3..=most).rev().find(is_prime).unwrap_or(3)
 }
 
 /// Small numbers, and among them one of eight that is 128 or -128: while a sum is large it loses
@@ -177,13 +186,42 @@ fn numbers(name: u64, ty: ElementType, count: usize) -> Vec<u8> {
     }
 }
 
-/// An index of these numbers.
-pub(super) fn index(stream: &Stream, term: &Term, mut numbers: Vec<i64>) -> Result<AnyTensor, Error> {
+/// Positions at which indices are bad, each with its number of an index and what that is: the last
+/// index at an earlier position, the first one at a later one. `None` where every number that the
+/// types hold is good.
+pub(super) fn bad(terms: &[Term], positions: u64) -> Option<[(u64, usize, i64); 2]> {
+    let beyond = |(number, term): (usize, &Term)| Some((number, number_beyond(term)?));
+    let mut able = terms.iter().enumerate().filter_map(beyond);
+    let first = able.next()?;
+    let last = able.last().unwrap_or(first);
+    Some([(positions / 3, last.0, last.1), (positions * 2 / 3, first.0, first.1)])
+}
+
+/// A number that an index may not be: one that misses its bound by as little as possible, so that
+/// whoever does not look at it is likely to read memory that is there.
+fn number_beyond(term: &Term) -> Option<i64> {
+    let bound = i64::try_from(term.bound).ok()?;
+    let above = [Some(bound), bound.checked_add(1)];
+    let mut numbers = above.into_iter().flatten().chain([-1, -2]);
+    numbers.find(|&number| term.ty.holds(number) && term.pad != Some(number))
+}
+
+/// An index of these numbers. At positions where any index is `bad` those that are not are 0.
+pub(super) fn index(
+    stream: &Stream,
+    term: &Term,
+    number: usize,
+    mut numbers: Vec<i64>,
+    bad: &[(u64, usize, i64)],
+) -> Result<AnyTensor, Error> {
     let positions = numbers.len() as u64;
     if let Some(pad) = term.pad {
         numbers.iter_mut().skip(PADDED / 2).step_by(PADDED).for_each(|number| *number = pad);
     }
-    // The numbers are below a bound that the type can hold, or the pad, which it holds too.
+    bad.iter().for_each(|&(position, ..)| numbers[position as usize] = 0);
+    let own = bad.iter().filter(|(_, of, _)| *of == number);
+    own.for_each(|&(position, _, beyond)| numbers[position as usize] = beyond);
+    // The numbers are below a bound that the type can hold, or the pad or a bad one, which it holds too.
     match term.ty {
         IntType::U8 => {
             let numbers: Vec<u8> = numbers.into_iter().map(|number| number as u8).collect();
@@ -203,4 +241,35 @@ pub(super) fn moved(stream: &Stream, tensor: AnyView<'_>) -> Result<AnyTensor, E
     let bytes = tensor.host_bytes().ok_or_else(|| tensor.wrong_device("the reference", stream))?;
     copy.view_mut().upload(stream, bytes)?;
     Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_long_rows_differ_too() {
+        for (columns, rows) in [(1, 97), (16, 97), (10_810, 97), (10_811, 89), (16_384, 61), (65_536, 13), (1 << 30, 3)]
+        {
+            assert_eq!(random_rows(columns), rows, "{columns} columns");
+        }
+    }
+
+    #[test]
+    fn a_bad_number_is_one_that_the_type_holds_and_no_pad() {
+        let term = |ty, bound, pad| Term { ty, factor: 1, bound, pad };
+        for (term, number) in [
+            (term(IntType::I64, 3, Some(-1)), Some(3)),
+            (term(IntType::U8, 3, Some(3)), Some(4)),
+            (term(IntType::U8, 256, None), None),
+            (term(IntType::U8, 255, Some(255)), None),
+            (term(IntType::I32, 1 << 31, Some(-1)), Some(-2)),
+        ] {
+            assert_eq!(number_beyond(&term), number, "{term:?}");
+        }
+        let terms = [term(IntType::I64, 2, None), term(IntType::U8, 256, None), term(IntType::I64, 3, None)];
+        assert_eq!(bad(&terms, 300), Some([(100, 2, 3), (200, 0, 2)]));
+        assert_eq!(bad(&terms, 1), Some([(0, 2, 3), (0, 0, 2)]));
+        assert_eq!(bad(&terms[1..2], 300), None);
+    }
 }

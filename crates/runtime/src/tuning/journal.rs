@@ -1,11 +1,12 @@
 //! What an interrupted search has learnt, on disk: a line of JSON for each step.
 //!
 //! Kept: what was compiled, compared, and what failed, by the hash of the source, so that a source
-//! that is generated otherwise is new. Not kept: times. A step that had begun when the run
-//! was interrupted is begun once more, after all others; the second time it counts as failed. A
+//! that is generated otherwise is new. Not kept: times. What ran and failed, or had begun when the
+//! run was interrupted, is begun once more by the next one, after all others, for the cause may
+//! have been the moment's: memory was short, the machine was busy. The second time it counts. A
 //! file that cannot be written, or that another run uses, is done without.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,20 +23,26 @@ pub enum Known {
     Equal,
     /// It writes others: where first.
     Differs(String),
-    /// It does not compile, or not run to its end: why.
+    /// It does not compile, or twice did not run to its end: why.
     Failed(String),
 }
+
+/// Where journals lie in a cache folder, and what their names end with.
+pub const PART: &str = "searches";
+pub const EXTENSION: &str = "search";
 
 /// The journal of one search.
 #[derive(Debug, Default)]
 pub struct Journal {
     file: Option<(PathBuf, File)>,
     known: HashMap<String, Known>,
-    /// Steps that began, and did not end, in earlier runs.
+    /// Sources that began to run, and did not come to a good end, in earlier runs: how often.
     begun: HashMap<String, u32>,
+    /// Those that are begun in this one.
+    running: HashSet<String>,
 }
 
-/// Begun so often without an end, a step is not begun again.
+/// Begun so often without a good end, a source is not begun again.
 const TRIES: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
@@ -58,6 +65,12 @@ impl Journal {
     /// One that is kept in memory alone.
     pub fn in_memory() -> Journal {
         Journal::default()
+    }
+
+    /// The one of the search that `search` names, in a cache folder.
+    pub fn in_folder(folder: &Path, search: &str) -> Journal {
+        let name = blake3::hash(search.as_bytes()).to_hex();
+        Journal::open(&folder.join(PART).join(format!("{}.{EXTENSION}", &name[..32])), search)
     }
 
     /// The one in this file, of the search that `search` names: what another one has left there is
@@ -88,14 +101,15 @@ impl Journal {
         }
         journal.file = Some((path.to_owned(), file));
         journal.write(&Line::Search(search.to_owned()));
-        let begun: Vec<(String, u32)> = journal.begun.iter().map(|(source, count)| (source.clone(), *count)).collect();
-        for (source, count) in begun {
-            (0..count).for_each(|_| journal.write(&Line::Begun { source: source.clone() }));
-        }
         let known: Vec<(String, Known)> =
             journal.known.iter().map(|(source, known)| (source.clone(), known.clone())).collect();
         for (source, known) in known {
             journal.write(&Line::Learnt { source, schedule: String::new(), known });
+        }
+        // Behind what is known: that a source passed the gate takes nothing back of a later failure.
+        let begun: Vec<(String, u32)> = journal.begun.iter().map(|(source, count)| (source.clone(), *count)).collect();
+        for (source, count) in begun {
+            (0..count).for_each(|_| journal.write(&Line::Begun { source: source.clone() }));
         }
         for (source, count) in journal.begun.clone() {
             if count >= TRIES {
@@ -118,6 +132,7 @@ impl Journal {
         // To compile is not to run.
         if known != Known::Compiled {
             self.begun.remove(&source);
+            self.running.remove(&source);
         }
         self.known.insert(source, known);
     }
@@ -142,8 +157,20 @@ impl Journal {
         self.begun.contains_key(source)
     }
 
+    /// A source did not run to its end. It counts from the second time on.
+    pub(super) fn fail(&mut self, source: &str, schedule: &str, why: &str) {
+        if self.begun.get(source).is_some_and(|count| count + 1 >= TRIES) {
+            return self.learn(source, schedule, Known::Failed(why.to_owned()));
+        }
+        // What had passed the gate is not written down as begun.
+        if !self.running.contains(source) {
+            self.begin(source);
+        }
+    }
+
     /// A source is about to be run.
     pub(super) fn begin(&mut self, source: &str) {
+        self.running.insert(source.to_owned());
         self.write(&Line::Begun { source: source.to_owned() });
     }
 
@@ -211,6 +238,35 @@ mod tests {
         let journal = Journal::open(&path, "s");
         assert!(matches!(journal.known("hangs"), Some(Known::Failed(why)) if why.contains("2 runs")));
         assert_eq!(journal.known("ends"), Some(&Known::Equal));
+    }
+
+    #[test]
+    fn what_fails_once_may_run_again_and_what_fails_twice_may_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal");
+        for run in 0..2 {
+            let mut journal = Journal::open(&path, "s");
+            // At the gate, and after it.
+            assert_eq!((journal.known("gate"), journal.was_begun("gate")), (None, run == 1));
+            journal.begin("gate");
+            journal.fail("gate", "", "out of memory");
+            assert_eq!(journal.known("later"), (run == 1).then_some(&Known::Equal));
+            if run == 0 {
+                journal.begin("later");
+                journal.learn("later", "", Known::Equal);
+            }
+            journal.fail("later", "", "it did not end");
+            // One that does better the second time.
+            journal.begin("luck");
+            match run {
+                0 => journal.fail("luck", "", "out of memory"),
+                _ => journal.learn("luck", "", Known::Equal),
+            }
+        }
+        let journal = Journal::open(&path, "s");
+        assert_eq!(journal.known("gate"), Some(&Known::Failed("out of memory".to_owned())));
+        assert_eq!(journal.known("later"), Some(&Known::Failed("it did not end".to_owned())));
+        assert_eq!((journal.known("luck"), journal.was_begun("luck")), (Some(&Known::Equal), false));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 mod chosen;
 mod data;
-mod journal;
+pub(crate) mod journal;
 mod machine;
 mod problem;
 mod record;

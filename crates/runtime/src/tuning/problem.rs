@@ -9,9 +9,10 @@ use rowloom_codegen::cuda::{PLAN_TOTALS, PlanArray};
 use super::data::{self, Indices, Size, Sizes};
 use crate::baseline::{Baseline, Counting, Found};
 use crate::call::{self, Call};
+use crate::element::ElementType;
 use crate::engine::{Queue, Submission, Use};
 use crate::error::Error;
-use crate::launch::{Place, Places, PlanPlace, enqueue, error_words};
+use crate::launch::{IndexFault, Place, Places, PlanPlace, enqueue, error_words};
 use crate::modules::Ready;
 use crate::plan::RowPlan;
 use crate::stream::{Lane, Stream};
@@ -27,6 +28,13 @@ pub(super) type Words = Vec<u64>;
 /// The word of no error.
 const NO_ERROR: u64 = u64::MAX;
 
+/// What every byte holds before a run: where floats lie, and where integers do.
+#[derive(Clone, Copy)]
+pub(super) struct Poison {
+    pub(super) floats: u8,
+    pub(super) words: u8,
+}
+
 pub(super) struct Problem {
     stream: Stream,
     subject: Subject,
@@ -35,7 +43,16 @@ pub(super) struct Problem {
     /// Inputs but for indices, which are empty here.
     inputs: Vec<Vec<AnyTensor>>,
     packings: Vec<Packing>,
+    /// One more in which indices are bad, of what checks them.
+    bad: Option<Packing>,
     workspace: Workspace,
+}
+
+/// A packing by its number, or the one in which indices are bad.
+#[derive(Clone, Copy)]
+pub(super) enum Which {
+    Good(usize),
+    Bad,
 }
 
 /// Where positions point.
@@ -58,14 +75,48 @@ impl Problem {
         };
         let inputs = sizes.inputs.iter().enumerate().map(input).collect::<Result<_, Error>>()?;
         let (stream, subject, workspace) = (stream.clone(), subject.clone(), Workspace::new(stream));
-        let mut problem = Problem { stream, subject, positions, sizes, inputs, packings: Vec::new(), workspace };
+        let mut problem =
+            Problem { stream, subject, positions, sizes, inputs, packings: Vec::new(), bad: None, workspace };
         for packing in 0..packings {
-            let index = |(number, term)| data::index(&problem.stream, term, indices(packing, number, positions));
-            let indices = problem.sizes.indices.iter().enumerate().map(index).collect::<Result<_, Error>>()?;
+            let indices = problem.indices(packing, indices, &[])?;
             problem.packings.push(Packing { indices, plans: Vec::new() });
             problem.packings[packing].plans = problem.plans(packing)?;
         }
+        let bad = data::bad(&problem.sizes.indices, positions).filter(|_| problem.checks());
+        let bad = bad.map(|bad| problem.indices(0, indices, &bad)).transpose()?;
+        problem.bad = bad.map(|indices| Packing { indices, plans: Vec::new() });
         Ok(problem)
+    }
+
+    fn indices(
+        &self,
+        packing: usize,
+        indices: &Indices<'_>,
+        bad: &[(u64, usize, i64)],
+    ) -> Result<Vec<AnyTensor>, Error> {
+        let index =
+            |(number, term)| data::index(&self.stream, term, number, indices(packing, number, self.positions), bad);
+        self.sizes.indices.iter().enumerate().map(index).collect()
+    }
+
+    /// Whether it looks at its indices.
+    fn checks(&self) -> bool {
+        match &self.subject {
+            Subject::Kernel { spec, .. } => !spec.planned,
+            Subject::Plan(_) => true,
+        }
+    }
+
+    pub(super) fn has_bad(&self) -> bool {
+        self.bad.is_some()
+    }
+
+    fn packing(&self, which: Which) -> &Packing {
+        match (which, &self.bad) {
+            (Which::Good(packing), _) => &self.packings[packing],
+            (Which::Bad, Some(bad)) => bad,
+            (Which::Bad, None) => unreachable!("it has bad indices"),
+        }
     }
 
     pub(super) fn packings(&self) -> usize {
@@ -80,8 +131,8 @@ impl Problem {
     }
 
     /// Its tensors, input by input.
-    fn views(&self, packing: usize) -> Vec<Vec<AnyView<'_>>> {
-        let mut indices = self.packings[packing].indices.iter();
+    fn views(&self, which: Which) -> Vec<Vec<AnyView<'_>>> {
+        let mut indices = self.packing(which).indices.iter();
         let mut all = Vec::new();
         for (size, tensors) in self.sizes.inputs.iter().zip(&self.inputs) {
             all.push(match size {
@@ -98,19 +149,19 @@ impl Problem {
             Subject::Kernel { kernel, spec } if spec.planned => {
                 let counts: Vec<(&str, u64)> =
                     kernel.counts.iter().map(String::as_str).zip(spec.counts.iter().copied()).collect();
-                call::plans(&self.stream, kernel, &self.views(packing), &counts)
+                call::plans(&self.stream, kernel, &self.views(Which::Good(packing)), &counts)
             }
             Subject::Kernel { .. } | Subject::Plan(_) => Ok(Vec::new()),
         }
     }
 
     /// What the CPU executor writes: the stream is the CPU's.
-    pub(super) fn on_cpu(&self, packing: usize) -> Result<(Outputs, Words), Error> {
+    pub(super) fn on_cpu(&self, which: Which) -> Result<(Outputs, Words), Error> {
         match &self.subject {
             Subject::Kernel { kernel, spec } => {
                 let mut outputs = self.outputs()?;
-                let inputs = self.views(packing);
-                let plans: Vec<&RowPlan> = self.packings[packing].plans.iter().collect();
+                let inputs = self.views(which);
+                let plans: Vec<&RowPlan> = self.packing(which).plans.iter().collect();
                 let plans = spec.planned.then_some(plans.as_slice());
                 let mut views: Vec<Vec<AnyViewMut<'_>>> =
                     outputs.iter_mut().map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect()).collect();
@@ -120,7 +171,7 @@ impl Problem {
             }
             Subject::Plan(shape) => {
                 let term = |(at, term): (usize, &rowloom_codegen::cuda::Term)| crate::plan::Term {
-                    name: format!("index {at}"),
+                    name: at.to_string(),
                     factor: term.factor,
                     bound: term.bound,
                     pad: term.pad,
@@ -131,7 +182,7 @@ impl Problem {
                     rows: shape.rows,
                     block: shape.block,
                 };
-                let indices: Vec<AnyView<'_>> = self.views(packing).concat();
+                let indices: Vec<AnyView<'_>> = self.views(which).concat();
                 let plan = RowPlan::build(&self.stream, &shape, &indices)?;
                 let words = vec![NO_ERROR, plan.blocks(), plan.partials(), plan.positions() - plan.rowless()];
                 Ok((plan.into_arrays().into_iter().map(|array| vec![array]).collect(), words))
@@ -139,11 +190,52 @@ impl Problem {
         }
     }
 
+    /// The error word of the CPU executor where indices are bad: the stream is the CPU's.
+    pub(super) fn bad_on_cpu(&self) -> Result<u64, Error> {
+        let number = |argument: &str| match &self.subject {
+            Subject::Kernel { kernel, .. } => kernel.inputs.iter().position(|input| input.name == argument),
+            Subject::Plan(_) => argument.parse().ok(),
+        };
+        match self.on_cpu(Which::Bad) {
+            Ok(_) => Ok(NO_ERROR),
+            Err(Error::Index { argument, position, .. }) => {
+                let Some(term) = number(&argument) else { unreachable!("it is an index of the subject") };
+                Ok(IndexFault { position, term }.word())
+            }
+            Err(other) => Err(other),
+        }
+    }
+
     /// Sets every byte of outputs, and of the workspace for this code.
-    pub(super) fn poison(&mut self, ready: &Ready, outputs: &mut Outputs, byte: u8) -> Result<(), Error> {
+    pub(super) fn poison(
+        &mut self,
+        ready: &Ready,
+        which: Which,
+        outputs: &mut Outputs,
+        poison: Poison,
+    ) -> Result<(), Error> {
         self.reserve(ready, outputs)?;
-        self.workspace.fill(byte)?;
-        outputs.iter_mut().flatten().try_for_each(|tensor| tensor.view_mut().fill(&self.stream, byte))
+        let words = {
+            let queue = self.queue()?;
+            let queue = queue.submit()?;
+            self.places(&queue, which, outputs)?.error_part(&ready.source)
+        };
+        match self.subject {
+            Subject::Kernel { .. } => {
+                self.workspace.fill(poison.floats)?;
+                if let Some((start, bytes)) = words {
+                    self.workspace.fill_part(start, bytes, poison.words)?;
+                }
+            }
+            Subject::Plan(_) => self.workspace.fill(poison.words)?,
+        }
+        outputs.iter_mut().flatten().try_for_each(|tensor| {
+            let byte = match tensor.element_type() {
+                ElementType::Float(_) => poison.floats,
+                ElementType::Int(_) | ElementType::U32 => poison.words,
+            };
+            tensor.view_mut().fill(&self.stream, byte)
+        })
     }
 
     /// Makes the workspace large enough, in every packing.
@@ -152,8 +244,9 @@ impl Problem {
         {
             let queue = self.queue()?;
             let queue = queue.submit()?;
-            for packing in 0..self.packings.len() {
-                bytes = self.places(&queue, packing, outputs)?.scratch_bytes(&ready.source).max(bytes);
+            let bad = self.bad.iter().map(|_| Which::Bad);
+            for which in (0..self.packings.len()).map(Which::Good).chain(bad) {
+                bytes = self.places(&queue, which, outputs)?.scratch_bytes(&ready.source).max(bytes);
             }
         }
         self.workspace.reserve(bytes)
@@ -166,9 +259,9 @@ impl Problem {
         }
     }
 
-    fn places(&self, queue: &Submission<'_>, packing: usize, outputs: &Outputs) -> Result<Places, Error> {
+    fn places(&self, queue: &Submission<'_>, which: Which, outputs: &Outputs) -> Result<Places, Error> {
         let mut places = Places { positions: self.positions, ..Places::default() };
-        for tensors in self.views(packing) {
+        for tensors in self.views(which) {
             places.inputs.begin();
             for view in tensors {
                 places.inputs.push(Place::joined(queue, &view, Use::Read)?);
@@ -182,7 +275,7 @@ impl Problem {
         }
         match &self.subject {
             Subject::Kernel { .. } => {
-                places.plans.extend(self.packings[packing].plans.iter().map(|plan| plan.place(queue)));
+                places.plans.extend(self.packing(which).plans.iter().map(|plan| plan.place(queue)));
             }
             Subject::Plan(_) => {
                 let arrays = std::array::from_fn(|at| outputs[at][0].view().address());
@@ -193,24 +286,24 @@ impl Problem {
     }
 
     /// Queues one run. The workspace was made large enough by [`Problem::poison`].
-    pub(super) fn launch(&mut self, ready: &Ready, packing: usize, outputs: &Outputs) -> Result<(), Error> {
+    pub(super) fn launch(&mut self, ready: &Ready, which: Which, outputs: &Outputs) -> Result<(), Error> {
         let queue = self.queue()?;
         let queue = queue.submit()?;
-        let places = self.places(&queue, packing, outputs)?;
+        let places = self.places(&queue, which, outputs)?;
         let bytes = places.scratch_bytes(&ready.source);
         let memory = if bytes == 0 { None } else { self.workspace.region(&queue, bytes)? };
         enqueue(&queue, ready, &places, memory)
     }
 
     /// What the last run left beside its outputs. Waits for it.
-    pub(super) fn words(&mut self, ready: &Ready, packing: usize, outputs: &Outputs) -> Result<Words, Error> {
+    pub(super) fn words(&mut self, ready: &Ready, which: Which, outputs: &Outputs) -> Result<Words, Error> {
         if ready.source.error.is_none() {
             self.stream.synchronize()?;
             return Ok(Vec::new());
         }
         let queue = self.queue()?;
         let submission = queue.submit()?;
-        let places = self.places(&submission, packing, outputs)?;
+        let places = self.places(&submission, which, outputs)?;
         let bytes = places.scratch_bytes(&ready.source);
         let Some(memory) = self.workspace.region(&submission, bytes)? else { return Ok(Vec::new()) };
         Ok(match self.subject {

@@ -45,6 +45,8 @@ enum Status {
     Compiled,
     Equal,
     Differs(String),
+    NotCompiled(String),
+    /// It did not run to its end.
     Failed(String),
 }
 
@@ -63,7 +65,7 @@ struct Search<'a, B: Bench> {
 /// Searches. `default` is a place in `candidates`.
 ///
 /// What the journal knows is not done again, but for the default, and every time is measured anew.
-/// When the budget runs out, the times so far decide.
+/// When the budget runs out before the end, the default wins.
 ///
 /// # Errors
 /// [`Stopped`].
@@ -95,7 +97,7 @@ pub fn search<B: Bench>(
     let times = vec![Vec::new(); candidates.len()];
     let mut search = Search { bench, journal, observe, default, status, times, start, budget };
     let complete = search.run(candidates)?;
-    let (winner, default_us, winner_us) = search.decide();
+    let (winner, default_us, winner_us) = if complete { search.decide() } else { search.undecided() };
     let took = search.elapsed();
     let trials = candidates
         .iter()
@@ -114,7 +116,8 @@ impl<B: Bench> Search<'_, B> {
         Ok(self.compile(candidates)?
             && self.gate(candidates)?
             && self.rounds(candidates)?
-            && self.run_off(candidates)?)
+            && self.run_off(candidates)?
+            && self.confirm(candidates)?)
     }
 
     fn elapsed(&self) -> Duration {
@@ -137,7 +140,7 @@ impl<B: Bench> Search<'_, B> {
         let of = missing.len();
         let mut done = 0;
         for some in missing.chunks(COMPILED_AT_ONCE) {
-            if done > 0 && !self.has(1.0) {
+            if !self.has(1.0) {
                 return Ok(false);
             }
             let Search { bench, journal, observe, status, .. } = self;
@@ -146,7 +149,7 @@ impl<B: Bench> Search<'_, B> {
                 done += 1;
                 status[at] = match compiled {
                     Ok(()) => Status::Compiled,
-                    Err(reason) => Status::Failed(reason),
+                    Err(reason) => Status::NotCompiled(reason),
                 };
                 note(journal, &candidates[at], &status[at]);
                 observe(Step::Compiling { done, of });
@@ -164,33 +167,54 @@ impl<B: Bench> Search<'_, B> {
         let begun = |journal: &Journal, at: usize| candidates[at].source.as_ref().is_ok_and(|it| journal.was_begun(it));
         missing.sort_by_key(|&at| at != self.default && begun(self.journal, at));
         for (done, at) in missing.into_iter().enumerate() {
-            if at != self.default && !self.has(1.0) {
+            if !self.has(1.0) {
                 return Ok(false);
             }
             (self.observe)(Step::Gating { done, of });
-            if let Ok(source) = &candidates[at].source {
-                self.journal.begin(source);
-            }
-            self.status[at] = match self.bench.gate(at).map_err(Stopped::Bench)? {
-                Gate::Equal => Status::Equal,
-                Gate::Differs(place) => Status::Differs(place),
-                Gate::Failed(reason) => Status::Failed(reason),
-            };
-            note(self.journal, &candidates[at], &self.status[at]);
-            if at == self.default {
-                self.default_is_well()?;
-            } else if matches!(self.status[at], Status::Differs(_)) {
-                (self.observe)(Step::Liar { candidate: at });
-            }
+            self.gate_one(candidates, at)?;
         }
         Ok(true)
     }
 
+    fn gate_one(&mut self, candidates: &[Candidate], at: usize) -> Result<(), Stopped<B::Error>> {
+        if let Ok(source) = &candidates[at].source {
+            self.journal.begin(source);
+        }
+        self.status[at] = match self.bench.gate(at).map_err(Stopped::Bench)? {
+            Gate::Equal => Status::Equal,
+            Gate::Differs(place) => Status::Differs(place),
+            Gate::Failed(reason) => Status::Failed(reason),
+        };
+        note(self.journal, &candidates[at], &self.status[at]);
+        if at == self.default {
+            self.default_is_well()?;
+        } else if matches!(self.status[at], Status::Differs(_)) {
+            (self.observe)(Step::Liar { candidate: at });
+        }
+        Ok(())
+    }
+
+    /// Compares the winner once more, after all its runs: a rare race may show by now. One that
+    /// fails leaves the place to the next.
+    fn confirm(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
+        loop {
+            let (winner, ..) = self.decide();
+            if winner == self.default {
+                return Ok(true);
+            }
+            self.gate_one(candidates, winner)?;
+            if self.status[winner] == Status::Equal {
+                return Ok(true);
+            }
+        }
+    }
+
     fn default_is_well(&self) -> Result<(), Stopped<B::Error>> {
         match &self.status[self.default] {
-            Status::Differs(reason) | Status::Failed(reason) | Status::Illegal(reason) => {
-                Err(Stopped::Default(reason.clone()))
-            }
+            Status::Differs(reason)
+            | Status::NotCompiled(reason)
+            | Status::Failed(reason)
+            | Status::Illegal(reason) => Err(Stopped::Default(reason.clone())),
             Status::Legal | Status::Compiled | Status::Equal => Ok(()),
         }
     }
@@ -222,16 +246,18 @@ impl<B: Bench> Search<'_, B> {
         }
         for round in 0..ROUNDS {
             if !self.has(ROUNDS_SHARE) {
+                // Without a single one there are no finalists.
+                if round == 0 {
+                    return Ok(false);
+                }
                 break;
             }
             (self.observe)(Step::Round { round, of: ROUNDS, candidates: left.len() });
-            // Nobody is always the first behind another.
-            let first = round * left.len() / ROUNDS;
-            for at in 0..left.len() {
+            for at in shuffled(&left, round) {
                 if !self.has(1.0) {
                     return Ok(false);
                 }
-                self.time(candidates, left[(first + at) % left.len()], round)?;
+                self.time(candidates, at, round)?;
             }
             left.retain(|&at| self.status[at] == Status::Equal);
             if round + 1 >= DROP_AFTER {
@@ -283,14 +309,23 @@ impl<B: Bench> Search<'_, B> {
         best
     }
 
-    /// The winner, and the default's and its own time. Where the run-off began, its pairs alone
-    /// decide: who was chosen for being fast by chance is chosen no more.
+    /// The default, for want of an end, and what is known of its time.
+    fn undecided(&self) -> (usize, f64, f64) {
+        let us = median(self.of(self.default));
+        (self.default, us, us)
+    }
+
+    /// The winner of the run-off, and the default's and its own time. Its pairs alone decide: who
+    /// was chosen for being fast by chance is chosen no more.
     fn decide(&self) -> (usize, f64, f64) {
-        let in_run_off = self.times[self.default].iter().any(|&(round, _)| round >= ROUNDS);
         let counted = |at: usize| {
-            self.times[at].iter().copied().filter(move |&(round, _)| !in_run_off || round >= ROUNDS).collect::<Vec<_>>()
+            self.times[at].iter().copied().filter(|&(round, _)| round >= ROUNDS).collect::<Vec<(usize, f64)>>()
         };
         let default = counted(self.default);
+        if default.is_empty() {
+            // Nobody was left to meet it.
+            return self.undecided();
+        }
         let default_us = median(default.iter().map(|&(_, us)| us));
         let mut winner = (self.default, default_us, 1.0);
         for at in self.of_status(&[Status::Equal]) {
@@ -307,16 +342,13 @@ impl<B: Bench> Search<'_, B> {
     }
 
     fn outcome(&self, at: usize) -> Outcome {
-        let untried = |what: &str| {
-            let seconds = self.budget.as_secs_f64();
-            Outcome::Failed { failed: format!("not {what}: the budget of {seconds} s had run out") }
-        };
+        let untried = |what: &str| Outcome::Failed { failed: format!("not {what}: the budget had run out") };
         match &self.status[at] {
             Status::Illegal(reason) => Outcome::Illegal { illegal: reason.clone() },
             Status::Legal => untried("compiled"),
             Status::Compiled => untried("compared with the default"),
             Status::Differs(place) => Outcome::Differs { bit_equal: false, differs: place.clone() },
-            Status::Failed(reason) => Outcome::Failed { failed: reason.clone() },
+            Status::NotCompiled(reason) | Status::Failed(reason) => Outcome::Failed { failed: reason.clone() },
             Status::Equal if self.times[at].is_empty() => untried("timed"),
             Status::Equal => {
                 let rounds = self.times[at].len() as u32;
@@ -333,9 +365,26 @@ fn note(journal: &mut Journal, candidate: &Candidate, status: &Status) {
         Status::Compiled => Known::Compiled,
         Status::Equal => Known::Equal,
         Status::Differs(place) => Known::Differs(place.clone()),
-        Status::Failed(reason) => Known::Failed(reason.clone()),
+        Status::NotCompiled(reason) => Known::Failed(reason.clone()),
+        Status::Failed(reason) => {
+            if let Ok(source) = &candidate.source {
+                journal.fail(source, &candidate.schedule.to_string(), reason);
+            }
+            return;
+        }
     };
     if let Ok(source) = &candidate.source {
         journal.learn(source, &candidate.schedule.to_string(), known);
     }
+}
+
+/// In the order of a round: each round has another, and every run the same.
+fn shuffled(candidates: &[usize], round: usize) -> Vec<usize> {
+    let mut order = candidates.to_vec();
+    let place = |&at: &usize| {
+        let seed = [round as u64, at as u64].map(u64::to_le_bytes).concat();
+        *blake3::hash(&seed).as_bytes()
+    };
+    order.sort_by_cached_key(place);
+    order
 }

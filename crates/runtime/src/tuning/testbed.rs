@@ -8,7 +8,7 @@ use rowloom_codegen::cuda::GenerateError;
 use rowloom_codegen::{Choice, SClass, Source, Subject};
 
 use super::data::{self, Indices, Sizes};
-use super::problem::{Outputs, Problem, Words};
+use super::problem::{Outputs, Poison, Problem, Which, Words};
 use crate::baseline::{Baseline, Counting, elapsed_us, median};
 use crate::cache::CodeCache;
 use crate::device::Device;
@@ -26,9 +26,10 @@ pub type Generate = fn(&Subject, &Choice) -> Result<Source, GenerateError>;
 const SMALL: [u64; 3] = [1, 257, 832];
 
 /// What outputs and workspace hold before a candidate runs, and before the default does: what
-/// neither writes differs.
-const POISON: u8 = 0xFF;
-const OTHER_POISON: u8 = 0x5A;
+/// neither writes differs. In floats no number. In integers nothing that means something: all ones
+/// would be the word of no error, and no row.
+const POISON: Poison = Poison { floats: 0xFF, words: 0xA5 };
+const OTHER_POISON: Poison = Poison { floats: 0x5A, words: 0x5A };
 
 /// Data of which so much is touched in a call passes through the cache by itself.
 const CACHES: u64 = 2;
@@ -64,6 +65,8 @@ struct Small {
     problem: Problem,
     outputs: Outputs,
     references: Vec<(Outputs, Words)>,
+    /// The error word where indices are bad, of what checks them.
+    bad: Option<u64>,
 }
 
 /// Memory that fills the cache when it is read.
@@ -94,7 +97,8 @@ impl Testbed {
         let cache = accelerator.cache_bytes() * CACHES;
         let small = SMALL.into_iter().filter(|&small| small < positions && same_text(subject, small));
         let small: Vec<u64> = small.collect();
-        let packed = packings as u64;
+        // And one of bad indices.
+        let packed = packings as u64 + 1;
         let small_bytes =
             small.iter().map(|&small| Sizes::of(subject, small).needed(small, packed) * packed).sum::<u64>();
         let needed = sizes.needed(positions, packed) + small_bytes + cache + SPARE;
@@ -151,29 +155,36 @@ impl Testbed {
         }
         let Testbed { baseline, problem, outputs: [theirs, ours], rows, .. } = self;
         for packing in 0..problem.packings() {
-            problem.poison(&default, theirs, OTHER_POISON)?;
-            problem.launch(&default, packing, theirs)?;
-            let their_words = problem.words(&default, packing, theirs)?;
-            problem.poison(&candidate, ours, POISON)?;
-            problem.launch(&candidate, packing, ours)?;
-            let our_words = problem.words(&candidate, packing, ours)?;
+            let which = Which::Good(packing);
+            let their_words = ran(problem, &default, which, theirs, OTHER_POISON)?;
+            let our_words = ran(problem, &candidate, which, ours, POISON)?;
             let found = problem.difference(baseline, rows, (ours, &our_words), (theirs, &their_words))?;
             if let Some(found) = found {
                 return Ok(Some(place(&found, problem.positions, packing, "the default's")));
             }
         }
-        Ok(None)
+        if !problem.has_bad() {
+            return Ok(None);
+        }
+        let their_words = ran(problem, &default, Which::Bad, theirs, OTHER_POISON)?;
+        let our_words = ran(problem, &candidate, Which::Bad, ours, POISON)?;
+        Ok(other_error(&our_words, their_words.first().copied(), problem.positions, "the default's"))
     }
 
     fn check_small(&mut self, ready: &Ready, whose: &str) -> Result<Option<String>, Error> {
-        for Small { problem, outputs, references } in &mut self.small {
+        for Small { problem, outputs, references, bad } in &mut self.small {
             for (packing, (reference, words)) in references.iter().enumerate() {
-                problem.poison(ready, outputs, POISON)?;
-                problem.launch(ready, packing, outputs)?;
-                let our_words = problem.words(ready, packing, outputs)?;
+                let our_words = ran(problem, ready, Which::Good(packing), outputs, POISON)?;
                 let (ours, theirs) = ((&*outputs, &our_words), (reference, words));
                 if let Some(found) = problem.difference(&self.baseline, &self.rows, ours, theirs)? {
                     return Ok(Some(place(&found, problem.positions, packing, whose)));
+                }
+            }
+            if let Some(theirs) = *bad {
+                let our_words = ran(problem, ready, Which::Bad, outputs, POISON)?;
+                let found = other_error(&our_words, Some(theirs), problem.positions, whose);
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
@@ -198,7 +209,7 @@ impl Testbed {
             let launches = (packings as u64 * repeats + 1) * (2 + ready.source.steps.len() as u64);
             baseline.delay(QUEUEING_US * launches)?;
             // The first launch behind a wait is slow, whichever it is.
-            problem.launch(&ready, 0, ours)?;
+            problem.launch(&ready, Which::Good(0), ours)?;
         }
         let mut marks = Vec::new();
         for packing in 0..packings {
@@ -207,7 +218,7 @@ impl Testbed {
                     baseline.read(memory.view(), &mut sink.view_mut(), 4)?;
                 }
                 let start = stream.record()?;
-                problem.launch(&ready, packing, ours)?;
+                problem.launch(&ready, Which::Good(packing), ours)?;
                 marks.push((start, stream.record()?));
             }
         }
@@ -297,6 +308,27 @@ fn same_text(subject: &Subject, positions: u64) -> bool {
     }
 }
 
+/// Runs code once over poison. What it leaves beside the outputs.
+fn ran(
+    problem: &mut Problem,
+    ready: &Ready,
+    which: Which,
+    outputs: &mut Outputs,
+    poison: Poison,
+) -> Result<Words, Error> {
+    problem.poison(ready, which, outputs, poison)?;
+    problem.launch(ready, which, outputs)?;
+    problem.words(ready, which, outputs)
+}
+
+/// Whether the word of a bad index is another one. Outputs mean nothing then.
+fn other_error(ours: &[u64], theirs: Option<u64>, positions: u64, whose: &str) -> Option<String> {
+    let ours = ours.first().copied();
+    (ours != theirs).then(|| {
+        format!("error word: {ours:?} in place of {theirs:?}: not {whose}, with {positions} positions and bad indices")
+    })
+}
+
 fn place(found: &str, positions: u64, packing: usize, whose: &str) -> String {
     format!("{found}: not {whose} bytes, with {positions} positions in packing {}", packing + 1)
 }
@@ -312,14 +344,15 @@ impl Small {
         let problem = Problem::new(stream, subject, positions, packings, indices)?;
         let cpu = Problem::new(&Device::cpu().stream()?, subject, positions, packings, indices)?;
         let reference = |packing| {
-            let (outputs, words) = cpu.on_cpu(packing)?;
+            let (outputs, words) = cpu.on_cpu(Which::Good(packing))?;
             let moved = |tensors: Vec<AnyTensor>| {
                 tensors.iter().map(|tensor| data::moved(stream, tensor.view())).collect::<Result<Vec<_>, Error>>()
             };
             Ok((outputs.into_iter().map(moved).collect::<Result<_, Error>>()?, words))
         };
         let references = (0..packings).map(reference).collect::<Result<_, Error>>()?;
-        Ok(Small { outputs: problem.outputs()?, problem, references })
+        let bad = cpu.has_bad().then(|| cpu.bad_on_cpu()).transpose()?;
+        Ok(Small { outputs: problem.outputs()?, problem, references, bad })
     }
 }
 
