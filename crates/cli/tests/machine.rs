@@ -73,8 +73,12 @@ fn the_cache_is_counted_checked_and_cleared() {
     let (code, verified, error) = cache("verify");
     assert_eq!((code, &json(&verified)["damaged"][0]["path"]), (Some(1), &entry.to_str().into()));
     assert_eq!(error, "error: 1 of 2 entries are damaged; each is replaced when it is next needed\n");
+    std::fs::create_dir(folder.join("searches")).expect("a folder");
+    std::fs::write(folder.join("searches/0.search"), "{}").expect("written");
+    assert_eq!(json(&cache("stats").1)["searches"], 1);
+    assert!(rowloom(&["cache", "stats"], &environment).1.contains("  1 searches for schedules that were interrupted"));
     let (code, cleared, _) = cache("clear");
-    assert_eq!((code, &json(&cleared)["files"]), (Some(0), &2.into()));
+    assert_eq!((code, &json(&cleared)["files"]), (Some(0), &3.into()));
     assert!(!folder.exists());
     let off = rowloom(&["cache", "stats"], &[("ROWLOOM_CACHE_DIR", "")]);
     assert_eq!(off.0, Some(1));

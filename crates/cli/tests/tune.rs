@@ -131,6 +131,35 @@ fn show_says_what_is_used_here_and_why_the_rest_is_not() {
     assert!(doctor.contains("kernel-x-y.json is not used: EOF"), "{doctor}");
 }
 
+/// What was refused is measured anew by the command that the refusal names.
+#[test]
+fn the_command_in_a_refusal_makes_the_record_that_is_missing() {
+    let declared = adaln_row_gather::declaration();
+    let kernel = declared.backward(&Wants::all(declared.forward()));
+    let mut spec = Spec::contiguous(&kernel, DType::Bf16, IntType::I32, &[9], 8);
+    sources::store_gradients_as(&kernel, &mut spec, DType::F16);
+    // In a bucket whose first S is of another class.
+    spec.s_class = SClass::of(S, kernel.order.block);
+    assert_ne!(spec.s_class, SClass::of(256, kernel.order.block));
+    let plan = Subject::Plan(sources::plan_shape(&kernel, &spec, RowId(0)));
+    let backward = Subject::Kernel { kernel: (*kernel).clone(), spec };
+    for subject in [plan, backward] {
+        let cache = tempfile::tempdir().expect("a folder");
+        let mut old = record(&subject, S, &emulation());
+        old.provenance.driver = Some("1".to_owned());
+        keep(cache.path(), &[old]);
+        let find = || Records::over(None, Some(cache.path())).find(&subject, &emulation(), S);
+        let Found::Refused(refused) = find() else { panic!("its driver is another") };
+        let text = refused.to_string();
+        let command = text.split('`').nth(1).expect("a command");
+        let mut words: Vec<&str> = command.split(' ').skip(1).collect();
+        words.extend(["--device", "emulated", "--budget", "5m"]);
+        let (code, _, error) = rowloom(&words, cache.path(), &[]);
+        assert_eq!(code, Some(0), "{command}: {error}");
+        assert!(matches!(find(), Found::Record(_)), "{command}: {:?}", find());
+    }
+}
+
 fn machine_nobody_has() -> Machine<'static> {
     Machine::new("Nobody's GPU", Some("1".to_owned()), Arch::SM_90, |_| Ok(Some((13, 5))))
 }

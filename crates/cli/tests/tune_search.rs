@@ -28,14 +28,15 @@ fn a_search_leaves_a_record_a_table_a_file_and_a_figure() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*error), (Some(0), ""));
     let table = String::from_utf8(output.stdout).expect("text");
-    for words in ["on emulated", "forward, planned", "forward, checked", "plan of timestep * 3 + modality"] {
+    let given = "plan of rows below 9";
+    for words in ["on emulated", "forward, planned", "forward, checked", "plan of timestep * 3 + modality", given] {
         assert!(table.contains(words), "{table}");
     }
     let found: Value = serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("JSON");
     assert_eq!((&found["op"], &found["dtype"]), (&"adaln_row_gather".into(), &"bf16".into()));
     assert_eq!(found["ceilings"], serde_json::json!({"300": null}));
     let results = found["results"].as_array().expect("a list");
-    assert_eq!(results.len(), 3);
+    assert_eq!(results.len(), 4);
     for result in results {
         let record: rowloom_runtime::tuning::Record =
             serde_json::from_value(result["record"].clone()).expect("a record as the library reads it");

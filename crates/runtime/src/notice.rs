@@ -8,11 +8,12 @@ use std::sync::Mutex;
 use crate::once::lock;
 
 /// What was said already.
-static SAID: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Says one line, unless this topic was spoken of before.
-pub(crate) fn once(topic: &'static str, message: &str) {
-    if lock(&SAID).insert(topic) {
+/// Says one line, unless this topic was spoken of before. Where there are many of a kind, each of
+/// which is to be named, the topic tells which one it is.
+pub(crate) fn once(topic: &str, message: &str) {
+    if lock(&SAID).insert(topic.to_owned()) {
         // Nobody may be there to read it.
         let _ = writeln!(std::io::stderr(), "rowloom: {message}");
     }

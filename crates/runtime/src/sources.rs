@@ -2,8 +2,8 @@
 //! pack that is made ahead of it.
 
 use rowloom_codegen::cuda::{self, PlanRepeat, PlanShape, Term};
-use rowloom_codegen::ir::{InputKind, Kernel, RowId};
-use rowloom_codegen::{PlanSchedule, Schedule, Source, Spec, Verified};
+use rowloom_codegen::ir::{InputKind, Kernel, OutputKind, RowId};
+use rowloom_codegen::{DType, PlanSchedule, Schedule, Source, Spec, Verified};
 
 use crate::error::Error;
 
@@ -55,6 +55,19 @@ pub fn plan_shape(kernel: &Kernel, spec: &Spec, row: RowId) -> PlanShape {
         rows: spec.extent(expression.rows),
         block: kernel.order.block,
     }
+}
+
+/// Has gradients stored in this type.
+pub fn store_gradients_as(kernel: &Verified, spec: &mut Spec, ty: DType) {
+    for (param, float) in kernel.floats.iter().zip(&mut spec.floats) {
+        if param.default.is_some() {
+            *float = ty;
+        }
+    }
+    let accesses = kernel.outputs.iter().map(|output| match output.kind {
+        OutputKind::Rows(ty) | OutputKind::Table { ty, .. } => spec.widest(ty),
+    });
+    spec.outputs = accesses.collect();
 }
 
 /// Every source that a call of this Spec may load where there are no records of tuning: the

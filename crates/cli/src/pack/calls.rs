@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use rowloom_codegen::ir::{InputId, Order, OutputKind};
+use rowloom_codegen::ir::{InputId, Order};
 use rowloom_codegen::{Accumulate, Arch, DType, IntType, SClass, Source, Spec, Subject, Verified, Wants};
 use rowloom_runtime::cache::pack_key;
 use rowloom_runtime::{Declaration, sources};
@@ -74,7 +74,7 @@ impl Pieces {
             named.filter(|(name, _)| kernel.counts.contains(name)).map(|(_, count)| *count).collect();
         let mut spec = Spec::contiguous(kernel, sizes.dtype, sizes.int, &counts, sizes.hidden);
         if let Some(ty) = sizes.gradient {
-            store_gradients_as(kernel, &mut spec, ty);
+            sources::store_gradients_as(kernel, &mut spec, ty);
         }
         spec.arch = sizes.arch;
         spec.check(kernel).map_err(Error::usage)?;
@@ -112,19 +112,6 @@ pub fn wants(forward: &Verified) -> Vec<Wants> {
         wants.push(Wants::all(forward));
     }
     wants
-}
-
-/// Has gradients stored in this type.
-pub fn store_gradients_as(kernel: &Verified, spec: &mut Spec, ty: DType) {
-    for (param, float) in kernel.floats.iter().zip(&mut spec.floats) {
-        if param.default.is_some() {
-            *float = ty;
-        }
-    }
-    let accesses = kernel.outputs.iter().map(|output| match output.kind {
-        OutputKind::Rows(ty) | OutputKind::Table { ty, .. } => spec.widest(ty),
-    });
-    spec.outputs = accesses.collect();
 }
 
 /// What a person looks for in a manifest.

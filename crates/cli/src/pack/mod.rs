@@ -16,8 +16,8 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output;
+pub use calls::wants;
 use calls::{Pieces, Sizes};
-pub use calls::{store_gradients_as, wants};
 use tuned::Tuned;
 
 /// Shown below the help.

@@ -1,6 +1,6 @@
 //! What a search tunes of a kernel: its calls in both directions, and their plans.
 
-use rowloom_codegen::cuda::PlanShape;
+use rowloom_codegen::cuda::Term;
 use rowloom_codegen::ir::{Direction, InputKind, Kernel, Order, RowId};
 use rowloom_codegen::{Accumulate, Arch, SClass, Spec, Subject, Verified, Wants};
 use rowloom_runtime::{Declaration, sources};
@@ -9,7 +9,6 @@ use super::protocol::Index;
 use super::{Args, Only};
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::pack::store_gradients_as;
 
 /// A subject and what people call it.
 #[derive(Clone, Debug)]
@@ -95,7 +94,7 @@ fn spec(
     let counts: Vec<u64> = counts.collect();
     let mut spec = Spec::contiguous(kernel, sizes.dtype, args.index, &counts, args.hidden);
     if let Some(gradient) = args.gradient {
-        store_gradients_as(kernel, &mut spec, gradient);
+        sources::store_gradients_as(kernel, &mut spec, gradient);
     }
     spec.s_class = SClass::of(positions, kernel.order.block);
     spec.planned = planned;
@@ -146,7 +145,8 @@ fn traffic(kernel: &Kernel, spec: &Spec, positions: u64) -> (u64, u64) {
     (read.sum(), written.sum())
 }
 
-/// The plans of its row expressions, those that are not there yet.
+/// The plans that its calls build, those that are not there yet: of its row expressions, and of rows
+/// that are given.
 fn add_plans(
     all: &mut Vec<Named>,
     kernel: &Verified,
@@ -155,20 +155,25 @@ fn add_plans(
     positions: u64,
 ) -> Result<()> {
     let spec = spec(kernel, sizes, counts, positions, true)?;
-    for (at, row) in kernel.rows.iter().enumerate() {
-        let shape: PlanShape = sources::plan_shape(kernel, &spec, RowId(at as u32));
+    for shape in sources::plan_shapes(kernel, &spec) {
         let subject = Subject::Plan(shape.clone());
         if all.iter().any(|named| named.subject == subject) {
             continue;
         }
-        let names = row.terms.iter().map(|&(input, _)| &kernel.inputs[input.index()].name);
-        let index =
-            |(name, term): (&String, &rowloom_codegen::cuda::Term)| Index { name: name.clone(), bound: term.bound };
+        let declared = (0..).zip(&kernel.rows).find(|&(at, _)| sources::plan_shape(kernel, &spec, RowId(at)) == shape);
+        let (name, indices): (String, Vec<&str>) = match declared {
+            Some((_, row)) => {
+                let indices = row.terms.iter().map(|&(input, _)| &*kernel.inputs[input.index()].name);
+                (format!("plan of {}", kernel.row_text(row)), indices.collect())
+            }
+            None => (format!("plan of rows below {}", shape.rows), vec!["row"]),
+        };
+        let index = |(name, term): (&str, &Term)| Index { name: name.to_owned(), bound: term.bound };
         let read_bytes = shape.terms.iter().map(|term| positions * u64::from(term.ty.bytes())).sum();
         all.push(Named {
-            name: format!("plan of {}", kernel.row_text(row)),
+            name,
             part: Only::Plan,
-            indices: names.zip(&shape.terms).map(index).collect(),
+            indices: indices.into_iter().zip(&shape.terms).map(index).collect(),
             subject,
             read_bytes,
             // Rows and order.

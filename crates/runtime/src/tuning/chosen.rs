@@ -86,7 +86,8 @@ impl Engine {
             Found::Record(record) => Some(record.winner),
             Found::None => None,
             Found::Refused(refused) => {
-                notice::once("refused record", &refused.to_string());
+                let topic = format!("record {:?} in {}", refused.record.key, refused.file.display());
+                notice::once(&topic, &refused.to_string());
                 None
             }
         }

@@ -193,7 +193,7 @@ pub(super) fn bad(terms: &[Term], positions: u64) -> Option<[(u64, usize, i64); 
     let beyond = |(number, term): (usize, &Term)| Some((number, number_beyond(term)?));
     let mut able = terms.iter().enumerate().filter_map(beyond);
     let first = able.next()?;
-    let last = able.last().unwrap_or(first);
+    let last = able.next_back().unwrap_or(first);
     Some([(positions / 3, last.0, last.1), (positions * 2 / 3, first.0, first.1)])
 }
 

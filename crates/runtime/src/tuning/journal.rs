@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::files;
+
 /// What is known of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +81,7 @@ impl Journal {
         let mut journal = Journal::default();
         let opened = path
             .parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
+            .map_or(Ok(()), files::create)
             .and_then(|()| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path));
         let Ok(mut file) = opened else { return journal };
         if file.try_lock().is_err() {

@@ -5,6 +5,7 @@
 //! is so again ([`Machine::check`]); then every call that asks for no schedule uses it.
 
 mod chosen;
+mod command;
 mod data;
 pub(crate) mod journal;
 mod machine;

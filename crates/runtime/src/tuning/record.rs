@@ -3,8 +3,8 @@
 use std::fmt;
 
 use rowloom_codegen::cuda::PlanShape;
-use rowloom_codegen::ir::Direction;
-use rowloom_codegen::{Arch, Choice, Spec, Subject};
+use rowloom_codegen::ir::{Direction, Kernel, Order};
+use rowloom_codegen::{Accumulate, Arch, Choice, Spec, Subject, Verified};
 use serde::{Deserialize, Serialize};
 
 /// One search and what it found.
@@ -42,7 +42,7 @@ pub enum For {
     Kernel {
         /// Its name.
         name: String,
-        /// Hash of its text form, in hexadecimal digits.
+        /// Hash of its text form, in hexadecimal digits; of what does not sum without the order.
         kernel: String,
         /// Which way.
         direction: Direction,
@@ -193,35 +193,13 @@ impl For {
         key
     }
 
-    /// The command that makes a record of it.
-    pub(super) fn command(&self) -> String {
-        match self {
-            For::Kernel { name, direction, spec, positions, kernel: _ } => {
-                let direction = match direction {
-                    Direction::Forward => "forward",
-                    Direction::Backward => "backward",
-                };
-                let dtype = spec.floats.first().map_or(String::new(), |dtype| format!(" --dtype {dtype}"));
-                let rows = match &spec.counts[..] {
-                    [rows] => format!(" --rows {rows}"),
-                    _ => String::new(),
-                };
-                let (hidden, positions) = (spec.hidden, positions.from);
-                format!("rowloom tune {name}{dtype}{rows} --hidden {hidden} --positions {positions} --only {direction}")
-            }
-            For::Plan { positions, .. } => {
-                format!("rowloom tune KERNEL --positions {} --only plan", positions.from)
-            }
-        }
-    }
-
     /// The key of a subject at `positions` on an architecture.
     pub fn of(subject: &Subject, arch: Arch, positions: u64) -> For {
         let positions = Bucket::of(positions);
         match subject {
             Subject::Kernel { kernel, spec } => For::Kernel {
                 name: kernel.name.clone(),
-                kernel: blake3::hash(kernel.to_string().as_bytes()).to_string(),
+                kernel: blake3::hash(text(kernel).as_bytes()).to_string(),
                 direction: kernel.direction,
                 spec: Spec { arch, ..spec.clone() },
                 positions,
@@ -229,4 +207,14 @@ impl For {
             Subject::Plan(shape) => For::Plan { shape: shape.clone(), arch, positions },
         }
     }
+}
+
+/// What tells kernels apart. Without sums an order means nothing: one record serves all.
+fn text(kernel: &Verified) -> String {
+    if kernel.sums() {
+        return kernel.to_string();
+    }
+    let mut kernel = Kernel::clone(kernel);
+    kernel.order = Order { block: 1, accumulate: Accumulate::F32 };
+    kernel.to_string()
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rowloom_codegen::Subject;
 
 use super::sheet::{Of, Sheet};
-use super::{For, Machine, Record, Refusal};
+use super::{For, Machine, Record, Refusal, command};
 use crate::cache::{Damage, Settings};
 use crate::error::Error;
 use crate::files::lock::{self, Outcome};
@@ -52,7 +52,7 @@ pub enum Found {
 
 /// A record that is not used, and why.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the record of {} in {} is not used: {why}; run `{}`", record.key, file.display(), record.key.command())]
+#[error("the record of {} in {} is not used: {why}; {}", record.key, file.display(), remedy(command.as_deref()))]
 pub struct Refused {
     /// The record.
     pub record: Arc<Record>,
@@ -60,6 +60,16 @@ pub struct Refused {
     pub file: PathBuf,
     /// Why.
     pub why: Refusal,
+    /// The command that makes another one of the same key; none for what only a program of one's
+    /// own measures.
+    pub command: Option<String>,
+}
+
+fn remedy(command: Option<&str>) -> String {
+    match command {
+        Some(command) => format!("run `{command}`"),
+        None => "`rowloom tune` does not measure such calls: do so with the program that made it".to_owned(),
+    }
 }
 
 /// What became of a record that was added.
@@ -119,7 +129,12 @@ impl Records {
                 Ok(()) => return Found::Record(record.clone()),
                 Err(why) => {
                     let record = record.clone();
-                    refused.get_or_insert(Refused { record, file, why });
+                    refused.get_or_insert_with(|| Refused {
+                        command: command::of(subject, &record),
+                        record,
+                        file,
+                        why,
+                    });
                 }
             }
         }
@@ -279,7 +294,8 @@ fn used(file: &Path, of: &Of) -> Vec<Arc<Record>> {
         Ok(sheet) => sheet.map_or_else(Vec::new, |sheet| sheet.records),
         Err(reason) => {
             let file = file.display();
-            notice::once("records", &format!("the records of tuning in {file} are not used: {reason}"));
+            let message = format!("the records of tuning in {file} are not used: {reason}");
+            notice::once(&format!("records in {file}"), &message);
             Vec::new()
         }
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use rowloom_codegen::{Arch, Choice, DType, Source, Subject};
-use rowloom_runtime::tuning::{Found, Machine, Record, Records, Refusal};
-use rowloom_runtime::{Error, tuning};
+use rowloom_codegen::ir::Order;
+use rowloom_codegen::{Accumulate, Arch, Choice, DType, Source, Subject, Verified, Wants};
+use rowloom_runtime::tuning::{For, Found, Machine, Record, Records, Refusal};
+use rowloom_runtime::{Declaration, Error, tuning};
 
 use crate::made::{another, backward, declared, h200, machine, other_order, plan_shape, record, spec, subject};
 
@@ -30,7 +31,9 @@ fn of_backward() -> (Subject, Record) {
 fn refused(found: Found, words: &[&str]) -> Refusal {
     let Found::Refused(refused) = found else { panic!("{found:?}") };
     let text = refused.to_string();
-    for word in words.iter().chain(&["run `rowloom tune adaln --dtype bf16 --rows 9 --hidden 16 --positions 256"]) {
+    let command =
+        "run `rowloom tune adaln --dtype bf16 --rows 9 --hidden 16 --index i64 --positions 300 --only backward`";
+    for word in words.iter().chain(&[command]) {
         assert!(text.contains(word), "{text}");
     }
     refused.why
@@ -119,7 +122,7 @@ fn other_calls_have_no_record() {
         with(&|spec| spec.s_class = rowloom_codegen::SClass::Long),
         with(&|spec| spec.planned = false),
         subject(declared().forward(), S),
-        subject(&other_order(16).backward(&rowloom_codegen::Wants::all(declared().forward())), S),
+        subject(&other_order(16).backward(&Wants::all(declared().forward())), S),
         Subject::Plan(plan_shape()),
     ];
     for (at, other) in others.iter().enumerate() {
@@ -174,4 +177,28 @@ fn a_pack_comes_first_unless_its_record_is_refused() {
     assert_eq!(find(), "it was made with driver 1, and this is 580.159.04");
     let shared = Arc::new(Records::over(Some(pack.path()), None));
     assert!(shared.add(&record).unwrap_err().to_string().contains("the cache is turned off"));
+}
+
+/// Without sums the order is no part of what a kernel does, nor of its source.
+#[test]
+fn one_record_serves_every_order_of_what_does_not_sum() {
+    let key = |declared: &Declaration, kernel: &Verified| {
+        let mut spec = spec(declared.forward(), S);
+        spec.planned = true;
+        let spec = if kernel.sums() { crate::made::spec(kernel, S) } else { spec };
+        let subject = Subject::Kernel { kernel: kernel.clone(), spec };
+        let default = subject.default_choice().unwrap();
+        (For::of(&subject, Arch::SM_90, S), subject.generate(&default).unwrap().hash().to_string())
+    };
+    let declared = declared();
+    let order = declared.forward().order;
+    for order in [Order { accumulate: Accumulate::F64, ..order }, Order { block: 16, ..order }] {
+        let other = declared.with_order(order).unwrap();
+        assert_eq!(key(&declared, declared.forward()), key(&other, other.forward()), "{order:?}");
+        let backward = |declared: &Declaration| {
+            let backward = declared.backward(&Wants::all(declared.forward()));
+            key(declared, &backward).0
+        };
+        assert_ne!(backward(&declared), backward(&other), "{order:?}");
+    }
 }

@@ -233,12 +233,19 @@ fn the_environment_turns_records_off() {
         let (told, stderr) = finish(command.spawn().unwrap());
         assert_eq!((told, stderr), (serde_json::json!(uses), said), "{value:?}");
     }
-    // A record that must not be used is said once, with both values.
+    // A record that must not be used is said once, with both values: each of them, and the call also
+    // builds a plan.
     let mut old = record(&subject, 64, another(&subject), &machine);
     old.provenance.driver = Some("580.159.04".to_owned());
     records.add(&old).unwrap();
+    let plan = Subject::Plan(plan_shape());
+    let mut old_plan = record(&plan, 64, another(&plan), &machine);
+    old_plan.provenance.driver = Some("580.159.04".to_owned());
+    records.add(&old_plan).unwrap();
     let (told, stderr) = finish(again(TEST, "run").env("ROWLOOM_CACHE_DIR", folder.path()).spawn().unwrap());
-    assert_eq!((told, stderr.len()), (serde_json::json!(false), 1), "{stderr:?}");
-    let words = "is not used: it was made with driver 580.159.04, and this is none; run `rowloom tune adaln ";
-    assert!(stderr[0].contains(words), "{}", stderr[0]);
+    assert_eq!((told, stderr.len()), (serde_json::json!(false), 2), "{stderr:?}");
+    let words = "is not used: it was made with driver 580.159.04, and this is none; ";
+    for what in ["the record of adaln backward", "the record of a plan"] {
+        assert!(stderr.iter().any(|line| line.contains(what) && line.contains(words)), "{what}: {stderr:?}");
+    }
 }

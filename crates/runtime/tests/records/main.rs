@@ -4,6 +4,7 @@
 #[path = "../cache/process.rs"]
 mod process;
 
+mod commands;
 mod exact;
 mod files;
 mod launches;
