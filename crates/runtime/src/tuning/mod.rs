@@ -6,6 +6,7 @@
 
 mod chosen;
 mod command;
+mod compile;
 mod data;
 pub(crate) mod journal;
 mod machine;
@@ -17,6 +18,7 @@ mod store;
 mod testbed;
 
 pub use chosen::{Chosen, ChosenBy};
+pub use compile::{Generate, compile};
 pub use data::Indices;
 pub use journal::{Journal, Known};
 pub use machine::{Machine, Refusal};
@@ -24,4 +26,4 @@ pub use record::{Bucket, For, Outcome, Provenance, Record, Trial};
 
 pub use sheet::{Of, Sheet};
 pub use store::{Added, Found, Kept, Records, Refused};
-pub use testbed::{Generate, Testbed, compile};
+pub use testbed::Testbed;

@@ -1,6 +1,8 @@
 //! One call of a subject with its tensors, at one S and in several packings, to be run under any
 //! source.
 
+mod on_cpu;
+
 use std::sync::Arc;
 
 use rowloom_codegen::Subject;
@@ -8,15 +10,15 @@ use rowloom_codegen::cuda::{PLAN_TOTALS, PlanArray};
 
 use super::data::{self, Indices, Size, Sizes};
 use crate::baseline::{Baseline, Counting, Found};
-use crate::call::{self, Call};
+use crate::call;
 use crate::element::ElementType;
 use crate::engine::{Queue, Submission, Use};
 use crate::error::Error;
-use crate::launch::{IndexFault, Place, Places, PlanPlace, enqueue, error_words};
+use crate::launch::{Place, Places, PlanPlace, enqueue, error_words};
 use crate::modules::Ready;
 use crate::plan::RowPlan;
 use crate::stream::{Lane, Stream};
-use crate::tensor::{AnyTensor, AnyView, AnyViewMut};
+use crate::tensor::{AnyTensor, AnyView};
 use crate::workspace::Workspace;
 
 /// For each output its tensors. Of a plan, its arrays.
@@ -24,9 +26,6 @@ pub(super) type Outputs = Vec<Vec<AnyTensor>>;
 
 /// What a run writes beside its outputs: the error word, and a plan's totals.
 pub(super) type Words = Vec<u64>;
-
-/// The word of no error.
-const NO_ERROR: u64 = u64::MAX;
 
 /// What every byte holds before a run: where floats lie, and where integers do.
 #[derive(Clone, Copy)]
@@ -152,57 +151,6 @@ impl Problem {
                 call::plans(&self.stream, kernel, &self.views(Which::Good(packing)), &counts)
             }
             Subject::Kernel { .. } | Subject::Plan(_) => Ok(Vec::new()),
-        }
-    }
-
-    /// What the CPU executor writes: the stream is the CPU's.
-    pub(super) fn on_cpu(&self, which: Which) -> Result<(Outputs, Words), Error> {
-        match &self.subject {
-            Subject::Kernel { kernel, spec } => {
-                let mut outputs = self.outputs()?;
-                let inputs = self.views(which);
-                let plans: Vec<&RowPlan> = self.packing(which).plans.iter().collect();
-                let plans = spec.planned.then_some(plans.as_slice());
-                let mut views: Vec<Vec<AnyViewMut<'_>>> =
-                    outputs.iter_mut().map(|tensors| tensors.iter_mut().map(AnyTensor::view_mut).collect()).collect();
-                let call = Call { inputs: &inputs, outputs: &mut views, plans, schedule: None, workspace: None };
-                call::run(&self.stream, kernel, call)?;
-                Ok((outputs, if spec.planned { Vec::new() } else { vec![NO_ERROR] }))
-            }
-            Subject::Plan(shape) => {
-                let term = |(at, term): (usize, &rowloom_codegen::cuda::Term)| crate::plan::Term {
-                    name: at.to_string(),
-                    factor: term.factor,
-                    bound: term.bound,
-                    pad: term.pad,
-                };
-                let shape = crate::plan::RowShape {
-                    terms: shape.terms.iter().enumerate().map(term).collect(),
-                    offset: shape.offset,
-                    rows: shape.rows,
-                    block: shape.block,
-                };
-                let indices: Vec<AnyView<'_>> = self.views(which).concat();
-                let plan = RowPlan::build(&self.stream, &shape, &indices)?;
-                let words = vec![NO_ERROR, plan.blocks(), plan.partials(), plan.positions() - plan.rowless()];
-                Ok((plan.into_arrays().into_iter().map(|array| vec![array]).collect(), words))
-            }
-        }
-    }
-
-    /// The error word of the CPU executor where indices are bad: the stream is the CPU's.
-    pub(super) fn bad_on_cpu(&self) -> Result<u64, Error> {
-        let number = |argument: &str| match &self.subject {
-            Subject::Kernel { kernel, .. } => kernel.inputs.iter().position(|input| input.name == argument),
-            Subject::Plan(_) => argument.parse().ok(),
-        };
-        match self.on_cpu(Which::Bad) {
-            Ok(_) => Ok(NO_ERROR),
-            Err(Error::Index { argument, position, .. }) => {
-                let Some(term) = number(&argument) else { unreachable!("it is an index of the subject") };
-                Ok(IndexFault { position, term }.word())
-            }
-            Err(other) => Err(other),
         }
     }
 

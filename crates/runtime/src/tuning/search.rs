@@ -6,15 +6,17 @@
 
 mod bench;
 mod decide;
+mod status;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use super::journal::{Journal, Known};
-use super::record::{Outcome, Trial};
+use super::journal::Journal;
+use super::record::Trial;
 pub use bench::{Bench, Candidate, Found, Gate, Step, Stopped, Time};
 use decide::{Verdict, median};
+use status::Status;
 
 /// Rounds in which all candidates are timed that are still in.
 const ROUNDS: usize = 9;
@@ -35,20 +37,6 @@ const ROUNDS_SHARE: f64 = 0.7;
 
 /// Candidates that are compiled between two looks at the clock.
 const COMPILED_AT_ONCE: usize = 64;
-
-/// What is known of a candidate.
-#[derive(Clone, Debug, PartialEq)]
-enum Status {
-    Illegal(String),
-    /// Nothing yet.
-    Legal,
-    Compiled,
-    Equal,
-    Differs(String),
-    NotCompiled(String),
-    /// It did not run to its end.
-    Failed(String),
-}
 
 struct Search<'a, B: Bench> {
     bench: &'a mut B,
@@ -77,16 +65,7 @@ pub fn search<B: Bench>(
     journal: &mut Journal,
     observe: &mut dyn FnMut(Step),
 ) -> Result<Found, Stopped<B::Error>> {
-    let status = candidates.iter().map(|candidate| match &candidate.source {
-        Err(reason) => Status::Illegal(reason.clone()),
-        Ok(source) => match journal.known(source) {
-            None => Status::Legal,
-            Some(Known::Compiled) => Status::Compiled,
-            Some(Known::Equal) => Status::Equal,
-            Some(Known::Differs(place)) => Status::Differs(place.clone()),
-            Some(Known::Failed(reason)) => Status::Failed(reason.clone()),
-        },
-    });
+    let status = candidates.iter().map(|candidate| Status::known(candidate, journal));
     let mut status: Vec<Status> = status.collect();
     // The default is what all is compared with: it is always looked at anew.
     if let Some(Status::Illegal(reason)) = status.get(default) {
@@ -99,10 +78,10 @@ pub fn search<B: Bench>(
     let complete = search.run(candidates)?;
     let (winner, default_us, winner_us) = if complete { search.decide() } else { search.undecided() };
     let took = search.elapsed();
-    let trials = candidates
-        .iter()
-        .enumerate()
-        .map(|(at, candidate)| Trial { schedule: candidate.schedule, outcome: search.outcome(at) });
+    let trials = candidates.iter().enumerate().map(|(at, candidate)| Trial {
+        schedule: candidate.schedule,
+        outcome: search.status[at].outcome(&search.times[at]),
+    });
     let trials = trials.collect();
     if complete {
         search.journal.finish();
@@ -151,7 +130,7 @@ impl<B: Bench> Search<'_, B> {
                     Ok(()) => Status::Compiled,
                     Err(reason) => Status::NotCompiled(reason),
                 };
-                note(journal, &candidates[at], &status[at]);
+                status[at].note(journal, &candidates[at]);
                 observe(Step::Compiling { done, of });
             };
             bench.compile(some, &mut each).map_err(Stopped::Bench)?;
@@ -185,7 +164,7 @@ impl<B: Bench> Search<'_, B> {
             Gate::Differs(place) => Status::Differs(place),
             Gate::Failed(reason) => Status::Failed(reason),
         };
-        note(self.journal, &candidates[at], &self.status[at]);
+        self.status[at].note(self.journal, &candidates[at]);
         if at == self.default {
             self.default_is_well()?;
         } else if matches!(self.status[at], Status::Differs(_)) {
@@ -225,7 +204,7 @@ impl<B: Bench> Search<'_, B> {
             Time::Us(us) => self.times[at].push((round, us)),
             Time::Failed(reason) => {
                 self.status[at] = Status::Failed(reason);
-                note(self.journal, &candidates[at], &self.status[at]);
+                self.status[at].note(self.journal, &candidates[at]);
                 self.default_is_well()?;
             }
         }
@@ -339,42 +318,6 @@ impl<B: Bench> Search<'_, B> {
             }
         }
         (winner.0, default_us, winner.1)
-    }
-
-    fn outcome(&self, at: usize) -> Outcome {
-        let untried = |what: &str| Outcome::Failed { failed: format!("not {what}: the budget had run out") };
-        match &self.status[at] {
-            Status::Illegal(reason) => Outcome::Illegal { illegal: reason.clone() },
-            Status::Legal => untried("compiled"),
-            Status::Compiled => untried("compared with the default"),
-            Status::Differs(place) => Outcome::Differs { bit_equal: false, differs: place.clone() },
-            Status::NotCompiled(reason) | Status::Failed(reason) => Outcome::Failed { failed: reason.clone() },
-            Status::Equal if self.times[at].is_empty() => untried("timed"),
-            Status::Equal => {
-                let rounds = self.times[at].len() as u32;
-                Outcome::Timed { us: median(self.of(at)), rounds, bit_equal: true }
-            }
-        }
-    }
-}
-
-/// Writes down what was learnt.
-fn note(journal: &mut Journal, candidate: &Candidate, status: &Status) {
-    let known = match status {
-        Status::Illegal(_) | Status::Legal => return,
-        Status::Compiled => Known::Compiled,
-        Status::Equal => Known::Equal,
-        Status::Differs(place) => Known::Differs(place.clone()),
-        Status::NotCompiled(reason) => Known::Failed(reason.clone()),
-        Status::Failed(reason) => {
-            if let Ok(source) = &candidate.source {
-                journal.fail(source, &candidate.schedule.to_string(), reason);
-            }
-            return;
-        }
-    };
-    if let Ok(source) = &candidate.source {
-        journal.learn(source, &candidate.schedule.to_string(), known);
     }
 }
 

@@ -7,6 +7,7 @@ use rowloom_codegen::schedule::{PositionsKind, PositionsSchedule};
 use rowloom_codegen::{Choice, Schedule};
 
 use super::*;
+use crate::tuning::{Known, Outcome};
 
 /// What a made-up candidate does.
 #[derive(Clone, Debug, PartialEq)]
