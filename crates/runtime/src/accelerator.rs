@@ -113,11 +113,19 @@ pub(crate) trait Accelerator: Send + Sync {
     /// [`Source::entries`]. They live as long as the device.
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error>;
 
-    /// Launches `grid` blocks of `threads` threads. Every argument is 64 bits.
+    /// Launches so many blocks of so many threads, `shape`. Every argument is 64 bits. What is `early` may
+    /// begin before earlier launches have ended: it waits for them itself.
     ///
     /// # Safety
     /// See the trait; and the arguments must be what the entry's parameters say.
-    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error>;
+    unsafe fn launch(
+        &self,
+        stream: u64,
+        function: u64,
+        shape: (u32, u32),
+        early: bool,
+        args: &[u64],
+    ) -> Result<(), Error>;
 
     /// Waits for all work of a stream.
     fn synchronize(&self, stream: u64) -> Result<(), Error>;

@@ -174,7 +174,8 @@ pub(crate) fn enqueue(
                 // checked against the kernel and joined to this queue, and scratch of the size
                 // that the source states; the function is of this source on this device.
                 unsafe {
-                    queue.engine.accelerator.launch(queue.raw, function, grid as u32, entry.threads, &args)?;
+                    let shape = (grid as u32, entry.threads);
+                    queue.engine.accelerator.launch(queue.raw, function, shape, entry.early, &args)?;
                 }
             }
         }

@@ -57,6 +57,9 @@ pub struct Entry {
     pub threads: u32,
     /// Blocks wanted; at most 2^31 - 1 are launched, the body loops over the rest.
     pub grid: Count,
+    /// Whether it may be launched before the launch before it has ended: it begins with
+    /// `rl_begin`, which waits for that.
+    pub early: bool,
     /// Blocks launched for each multiprocessor at most: these take all the work.
     pub resident: Option<u32>,
     /// Arguments in order.

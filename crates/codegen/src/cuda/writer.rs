@@ -36,7 +36,7 @@ impl Writer {
         self.line("}");
     }
 
-    /// An entry with its launch bounds: one parameter a line.
+    /// An entry with its launch bounds: one parameter a line. It may be launched early.
     pub fn entry(&mut self, bounds: impl Display, name: &str, params: &[String], inside: impl FnOnce(&mut Writer)) {
         self.line("");
         self.line(format!("RL_ENTRY({bounds}) {name}("));
@@ -45,6 +45,7 @@ impl Writer {
             let end = if at + 1 == params.len() { ") {" } else { "," };
             self.line(format!("{param}{end}"));
         }
+        self.line("rl_begin();");
         inside(self);
         self.close();
     }

@@ -77,9 +77,10 @@ const OTHER_REGISTERS: u32 = 24;
 /// Legal for every shape.
 const LAST: PlanSchedule = PlanSchedule { kind: PlanKind::Tiles, threads: 256, items: 1 };
 
-/// Threads and items of the candidates, what was measured fastest first.
+/// Threads and items of the candidates, what was measured fastest first: on an H200 with R = 9 spans
+/// take 10 µs at S = 4097 and 32768 and 11 at 131072, tiles and one block of threads 14 to 15.
 const TILES: [(u32, u32); 4] = [(256, 8), (256, 4), (128, 8), (512, 4)];
-const SPANS: [(u32, u32); 7] = [(256, 8), (256, 4), (256, 2), (128, 8), (128, 4), (512, 4), (512, 2)];
+const SPANS: [(u32, u32); 7] = [(256, 4), (256, 2), (128, 4), (128, 8), (256, 8), (512, 2), (512, 4)];
 const ONE_BLOCK: [(u32, u32); 5] = [(1024, 8), (1024, 4), (1024, 2), (512, 8), (512, 16)];
 
 impl PlanSchedule {
@@ -121,7 +122,7 @@ impl PlanSchedule {
         let tiles = TILES.iter().map(of(PlanKind::Tiles));
         let spans = SPANS.iter().map(of(PlanKind::Spans));
         let one_block = ONE_BLOCK.iter().map(of(PlanKind::OneBlock));
-        tiles.chain(spans).chain(one_block).chain([LAST]).collect()
+        spans.chain(tiles).chain(one_block).chain([LAST]).collect()
     }
 }
 

@@ -125,32 +125,39 @@ fn adds_tables(kernel: &Kernel) -> bool {
 /// First what was measured fastest (H200, H = 5376, bf16; µs at S = 4097, 32768 and 131072, plain
 /// read 66, 475 and 1872):
 ///
-/// - handing on, whatever the lengths of the rows: 72, 499 and 1891 in f32 where the last block
-///   folds in 73, 516 and 2004, since partial sums are 1 % of the traffic and 6 % of the time. Row
-///   by row is as fast where all rows are about as long, and as slow as its longest row where they
-///   are not; the Spec does not say. So it comes first only where rows are many, or of one block;
-/// - runs of 2 where S is short, which leave enough of them to fill a GPU, else of 4;
-/// - 96 threads with 16 positions in flight, of one widest access each; of half of one in f64,
-///   whose sums take twice the registers.
+/// - handing on, whatever the lengths of the rows: 493 and 1906 in f32, of random rows and of one
+///   that holds 98 % in the mean, where two passes take 502 and 1987: partial sums are 1 % of the
+///   traffic and 4 % of the time. Where S is short, runs are too few to fill a GPU: two passes
+///   take 68, handing on 79. Row by row is the fastest where all rows are about as long, 478 and
+///   1868, and as slow as its longest row where they are not; the Spec does not say. So it comes
+///   first only where rows are many, or of one block;
+/// - runs of 4;
+/// - 192 threads with 16 positions in flight, of one widest access each; 96 and half of one in
+///   f64, whose sums take twice the registers; 96 with 8 where S is short.
 pub(super) fn space(kernel: &Verified, spec: &Spec) -> Vec<SegmentsSchedule> {
     let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
     let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
-    let kinds = if row_by_row {
-        [SegmentsKind::Rows, SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass]
-    } else {
-        [SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
+    let short = short(spec);
+    let kinds = match (row_by_row, short) {
+        (true, _) => [SegmentsKind::Rows, SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass],
+        (false, true) => [SegmentsKind::TwoPass, SegmentsKind::Blocks, SegmentsKind::HandOn, SegmentsKind::Rows],
+        (false, false) => [SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows],
     };
     let widest = widest_columns(kernel, spec);
     let half = (widest / 2).max(1);
-    let columns = match kernel.order.accumulate {
-        Accumulate::F32 => [widest, half],
-        Accumulate::F64 => [half, widest],
+    let (columns, threads) = match (kernel.order.accumulate, short) {
+        (Accumulate::F32, false) => ([widest, half], [192, 96, 64, 128]),
+        (Accumulate::F32, true) => ([widest, half], [96, 64, 128, 192]),
+        (Accumulate::F64, _) => ([half, widest], [96, 64, 128, 192]),
     };
+    // No more threads than a row has accesses.
+    let needed = spec.hidden.div_ceil(columns[0].into()).next_multiple_of(32).min(192) as u32;
+    let threads = threads.map(|threads: u32| threads.min(needed));
     let fields = Fields {
-        threads: words(kernel, "threads", &[96, 64, 128, 192]),
+        threads: words(kernel, "threads", &threads),
         columns: words(kernel, "columns", &columns),
-        unroll: words(kernel, "unroll", &[16, 8, 4]),
-        run: words(kernel, "run", if spec.s_class == SClass::Short { &[2, 1, 4, 8] } else { &[4, 2, 8, 1] }),
+        unroll: words(kernel, "unroll", if short { &[8, 16, 4] } else { &[16, 8, 4] }),
+        run: words(kernel, "run", if short { &[2, 1, 4, 8] } else { &[4, 2, 8, 1] }),
         resident: words(kernel, "resident", &[]),
         streaming: words(kernel, "streaming", &[true, false]),
     };
@@ -159,6 +166,11 @@ pub(super) fn space(kernel: &Verified, spec: &Spec) -> Vec<SegmentsSchedule> {
     let mut seen = HashSet::new();
     space.retain(|schedule| seen.insert(*schedule));
     space
+}
+
+/// Whether blocks of positions are too few to fill a large GPU many times over.
+fn short(spec: &Spec) -> bool {
+    spec.s_class == SClass::Short
 }
 
 /// The values of each field, the most promising first.
@@ -194,6 +206,10 @@ impl Fields {
         for (at, (threads, columns, unroll)) in shapes.into_iter().enumerate() {
             let fit = segments::resident(kernel, spec, threads, columns, unroll);
             let residents = match self.resident.as_slice() {
+                // Conversions of long sums take some more registers.
+                [] if kernel.order.accumulate == Accumulate::F64 && !short(spec) => {
+                    vec![fit.saturating_sub(1).max(1), fit, fit + 1]
+                }
                 [] => vec![fit, fit.saturating_sub(1).max(1), fit + 1],
                 declared => declared.to_vec(),
             };

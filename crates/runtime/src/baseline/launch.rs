@@ -74,6 +74,7 @@ impl Launch<'_> {
             name: entry.to_owned(),
             threads: self.threads,
             grid: self.grid,
+            early: false,
             resident: None,
             params: self.params.clone(),
         };

@@ -6,8 +6,9 @@ use std::ffi::{CString, c_void};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice_attribute, CUevent_flags, CUevent_wait_flags, CUgraphInstantiate_flags,
-    CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute,
-    CUmemPoolProps, CUmemoryPool, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmemAllocationHandleType,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult,
+    CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, cuLaunchKernelEx,
 };
 use rowloom_codegen::{Arch, Source};
 use smallvec::SmallVec;
@@ -26,6 +27,8 @@ pub(super) struct Cuda {
     arch: Arch,
     cache_bytes: u64,
     multiprocessors: u32,
+    /// Whether a launch may begin before the one before it has ended, in a graph too.
+    launches_early: bool,
     /// Memory of our own, so that no setting of a shared pool is touched. `None`
     /// where the device has no pools, or `ROWLOOM_POOL=off` asks for an allocation of its own for
     /// each tensor, so that tools see what lies beyond it: allocations then wait for the device.
@@ -65,7 +68,8 @@ impl Cuda {
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
         let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         let (arch, cache_bytes) = (Arch((major * 10 + minor) as u32), u64::try_from(cache_bytes).unwrap_or(0));
-        Ok(Cuda { ordinal, context, product, arch, multiprocessors, cache_bytes, pool })
+        let launches_early = arch >= Arch::SM_90 && driver::version()? >= driver::EARLY_LAUNCHES;
+        Ok(Cuda { ordinal, context, product, arch, multiprocessors, launches_early, cache_bytes, pool })
     }
 
     /// Runs calls of the driver with this context current.
@@ -279,15 +283,38 @@ impl Accelerator for Cuda {
         functions
     }
 
-    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
+    unsafe fn launch(
+        &self,
+        stream: u64,
+        function: u64,
+        (grid, threads): (u32, u32),
+        early: bool,
+        args: &[u64],
+    ) -> Result<(), Error> {
         let mut params: SmallVec<[*mut c_void; 32]> =
             args.iter().map(|arg| std::ptr::from_ref(arg).cast_mut().cast()).collect();
+        let mut early_launch = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; _],
+            value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: stream as CUstream,
+            attrs: &raw mut early_launch,
+            numAttrs: u32::from(early && self.launches_early),
+        };
         // SAFETY: the caller vouches for the stream, the function and what the arguments mean; the
-        // driver copies them, each 64 bits, before the call returns.
-        self.with("cuLaunchKernel", || unsafe {
-            let (grid, threads) = ((grid, 1, 1), (threads, 1, 1));
-            let (function, stream) = (function as *mut _, stream as CUstream);
-            result::launch_kernel(function, grid, threads, 0, stream, &mut params)
+        // driver copies them, each 64 bits, and the attribute before the call returns.
+        self.with("cuLaunchKernelEx", || unsafe {
+            let function = function as *mut _;
+            cuLaunchKernelEx(&raw const config, function, params.as_mut_ptr(), std::ptr::null_mut()).result()
         })
     }
 

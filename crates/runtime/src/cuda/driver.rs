@@ -10,6 +10,9 @@ use crate::error::Error;
 /// The oldest version served: what the functions that cudarc looks up are part of.
 const OLDEST: u32 = 12020;
 
+/// The first that captures early launches.
+pub(super) const EARLY_LAUNCHES: u32 = 12030;
+
 /// Loads and initialises the driver, once or again.
 pub(super) fn start() -> Result<(), Error> {
     let searched = || Error::NoDriver { searched: ["libcuda.so", "libcuda.so.1"].map(str::to_owned).to_vec() };

@@ -171,7 +171,14 @@ impl Accelerator for Emulated {
         Ok((first..functions.len() as u64).collect())
     }
 
-    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
+    unsafe fn launch(
+        &self,
+        stream: u64,
+        function: u64,
+        (grid, threads): (u32, u32),
+        _early: bool,
+        args: &[u64],
+    ) -> Result<(), Error> {
         let work = Work::Launch { function, grid, threads, args: args.to_vec() };
         // SAFETY: the caller's word.
         self.graphs.record(stream, work).map_or(Ok(()), |work| unsafe { self.run(&work) })

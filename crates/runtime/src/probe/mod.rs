@@ -218,14 +218,21 @@ impl Accelerator for Probed {
         self.beneath.load(source)
     }
 
-    unsafe fn launch(&self, stream: u64, function: u64, grid: u32, threads: u32, args: &[u64]) -> Result<(), Error> {
+    unsafe fn launch(
+        &self,
+        stream: u64,
+        function: u64,
+        shape: (u32, u32),
+        early: bool,
+        args: &[u64],
+    ) -> Result<(), Error> {
         count(&self.counts.launches);
         self.counts.gate.pass();
         if self.counts.idle() {
             return Ok(());
         }
         // SAFETY: the caller's word.
-        unsafe { self.beneath.launch(stream, function, grid, threads, args) }
+        unsafe { self.beneath.launch(stream, function, shape, early, args) }
     }
 
     fn synchronize(&self, stream: u64) -> Result<(), Error> {

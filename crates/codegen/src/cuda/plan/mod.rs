@@ -133,7 +133,14 @@ impl Plan {
             self.entries.push((name.to_owned(), what.to_owned()));
         }
         let (name, threads) = (name.to_owned(), self.threads);
-        self.steps.push(Step::Launch(Entry { name, threads, grid, resident: None, params: params.to_vec() }));
+        self.steps.push(Step::Launch(Entry {
+            name,
+            threads,
+            grid,
+            early: true,
+            resident: None,
+            params: params.to_vec(),
+        }));
     }
 
     /// Blocks with a thread for each of so many.

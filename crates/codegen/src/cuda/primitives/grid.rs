@@ -4,6 +4,20 @@
 
 use super::Definition;
 
+/// Before sm_90 launches follow each other, and there is nothing to wait for.
+pub(super) static BEGIN: Definition = Definition {
+    words: &["rl_begin"],
+    device: "\
+RL_INLINE void rl_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(\"griddepcontrol.launch_dependents;\");
+    asm volatile(\"griddepcontrol.wait;\" : : : \"memory\");
+#endif
+}
+",
+    host: "RL_INLINE void rl_begin() {}\n",
+};
+
 pub(super) static SHARED: Definition = Definition {
     words: &["RL_SHARED"], 
     device: "#define RL_SHARED(type, name, count) __shared__ type name[count]\n",

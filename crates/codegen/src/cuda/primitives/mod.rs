@@ -36,6 +36,9 @@ pub enum Primitive {
     Entry,
     /// `RL_INLINE type name(parameters) { … }`: a function of the body.
     Inline,
+    /// `rl_begin()`: first in an entry that may be launched early. Lets the next launch begin, and
+    /// waits for the ones before, whose writes are then visible.
+    Begin,
     /// `RL_UNROLL for (…)`: a loop whose count the compiler knows.
     Unroll,
     /// `RL_SHARED(type, name, count);`: an array that the threads of a block share. Its content
@@ -115,13 +118,14 @@ struct Definition {
 
 impl Primitive {
     /// Every primitive, in the order of the text.
-    pub const ALL: [Primitive; 36] = [
+    pub const ALL: [Primitive; 37] = [
         Primitive::Integers,
         Primitive::Bf16,
         Primitive::F16,
         Primitive::Vector,
         Primitive::Entry,
         Primitive::Inline,
+        Primitive::Begin,
         Primitive::Unroll,
         Primitive::Shared,
         Primitive::Thread,
@@ -162,6 +166,7 @@ impl Primitive {
             Primitive::Vector => &language::VECTOR,
             Primitive::Entry => &language::ENTRY,
             Primitive::Inline => &language::INLINE,
+            Primitive::Begin => &grid::BEGIN,
             Primitive::Unroll => &language::UNROLL,
             Primitive::Shared => &grid::SHARED,
             Primitive::Thread => &grid::THREAD,

@@ -55,6 +55,7 @@ pub(super) fn finish(
         name: name.to_owned(),
         threads: schedule.threads,
         grid,
+        early: true,
         resident,
         params,
     }));

@@ -21,6 +21,7 @@ fn source(name: &str, threads: u32, params: usize, body: &str) -> Source {
         name: "kernel".to_owned(),
         threads,
         grid: Count::Fixed(1),
+        early: false,
         resident: None,
         params: vec![Param::Positions; params],
     };
