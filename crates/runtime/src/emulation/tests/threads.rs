@@ -154,6 +154,52 @@ fn a_block_that_arrives_before_its_threads_are_done_shows_in_the_bytes() {
     assert!(wrong(&parts("")) >= 5, "{} seeds of 100", wrong(&parts("")));
 }
 
+/// Each piece of work waits for the one before, adds its part and hands on. `take` gives a piece
+/// its number, `wait` waits.
+fn handing_on(take: &str, wait: &str) -> Source {
+    let body = "\
+RL_ENTRY(32) kernel(rl_u64* next, rl_u64* handed, float* totals) {
+    RL_SHARED(rl_u64, ticket, 1);
+    rl_u32 thread = rl_thread();
+    if (thread == 0) ticket[0] = TAKE;
+    rl_barrier();
+    const rl_u64 work = ticket[0];
+    float total = 0;
+    if (work > 0) {
+        WAIT
+        rl_barrier();
+        rl_fence();
+        total = rl_load_fresh(totals + (work - 1) * 32 + thread);
+    }
+    rl_store(totals + work * 32 + thread, total + 1);
+    rl_fence();
+    rl_barrier();
+    if (thread == 0) rl_announce(handed + work);
+}
+";
+    source("handing_on", 32, 3, &body.replace("TAKE", take).replace("WAIT", wait))
+}
+
+#[test]
+fn what_is_handed_on_by_ticket_arrives_and_nothing_else_does() {
+    const WAIT: &str = "if (thread == 0) rl_await(handed + work - 1);";
+    let last = |source: &Source, seed: u64| {
+        let bench = Bench::new();
+        let (next, handed) = (bench.tensor(&[0u64]), bench.tensor(&[0u64; 40]));
+        let totals = bench.tensor(&[f32::NAN; 40 * 32]);
+        let done = bench.run(source, seed, 40, &[next, handed, totals]);
+        done.map(|()| bench.read::<f32>(totals, 40 * 32)[39 * 32..].to_vec())
+    };
+    let (right, unawaited) = (handing_on("rl_ticket(next)", WAIT), handing_on("rl_ticket(next)", ""));
+    for seed in 0..50 {
+        assert_eq!(last(&right, seed).expect("runs"), [40.0; 32], "seed {seed}");
+    }
+    assert!((0..50).filter(|&seed| last(&unawaited, seed).expect("runs") != [40.0; 32]).count() > 25);
+    // Blocks begin in any order: who waits for a block by its number may wait for one that cannot begin.
+    let by_block = handing_on("rl_block()", WAIT);
+    assert!((0..3).any(|seed| last(&by_block, seed).is_err()), "blocks that wait for later ones are stuck");
+}
+
 #[test]
 fn atomics_of_all_blocks_meet() {
     let body = "\
