@@ -255,6 +255,13 @@ fn sums_that_reveal_their_order() {
 }
 
 #[test]
+fn sums_are_handed_on_however_rows_lie_among_runs() {
+    for seed in 0..4 {
+        order::check_handing_on(&Device::emulated(seed).unwrap());
+    }
+}
+
+#[test]
 fn a_nan_stays_in_its_row_and_every_run_gives_the_same_bytes() {
     for device in [Device::cpu(), Device::emulated(8).unwrap()] {
         order::check_nan_stays(&device);

@@ -183,6 +183,12 @@ fn sums_that_reveal_their_order() {
 }
 
 #[test]
+fn sums_are_handed_on_however_rows_lie_among_runs() {
+    let Some(device) = gpu() else { return };
+    order::check_handing_on(&device);
+}
+
+#[test]
 fn a_nan_stays_in_its_row() {
     let Some(device) = gpu() else { return };
     order::check_nan_stays(&device);

@@ -2,14 +2,16 @@
 //! the same bytes.
 
 use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use rowloom::Device;
-use rowloom::codegen::ir::Direction;
-use rowloom::codegen::{Accumulate, DType, IntType};
+use rowloom::codegen::ir::{Direction, Order};
+use rowloom::codegen::schedule::{SegmentsKind, SegmentsSchedule};
+use rowloom::codegen::{Accumulate, DType, IntType, Schedule};
 
-use super::direction;
 use super::lay::HostTensor;
 use super::problem::{Problem, column, values};
+use super::{direction, registered};
 
 /// Values without an infinity or a NaN.
 pub fn finite_values(random: &mut ChaCha8Rng, dtype: DType, rows: u64, columns: u64) -> HostTensor {
@@ -77,6 +79,39 @@ pub fn check_repeats(device: &Device, positions: u64, runs: usize) {
         let mut placement = problem.place(&stream).unwrap();
         for _ in 0..runs {
             placement.check(&expected, None, true);
+        }
+    }
+}
+
+/// Rows of 8 positions a block, in blocks and positions of one more: some begin or end where a
+/// run does, some fill several runs, some begin and end within one, some are empty.
+const LENGTHS: [(u64, u64); 12] =
+    [(0, 3), (4, 0), (0, 0), (8, 0), (8, 1), (2, 0), (0, 0), (29, 5), (1, 0), (7, 7), (16, 0), (3, 0)];
+
+/// Sums that are handed on, in runs of every length: the CPU's bytes, however rows lie among runs.
+pub fn check_handing_on(device: &Device) {
+    let stream = device.stream().unwrap();
+    for (seed, accumulate) in [Accumulate::F32, Accumulate::F64, Accumulate::F32].into_iter().enumerate() {
+        let mut random = ChaCha8Rng::seed_from_u64(seed as u64);
+        let mut lengths = LENGTHS;
+        if seed > 0 {
+            lengths.shuffle(&mut random);
+        }
+        let positions =
+            lengths.iter().enumerate().map(|(row, &(blocks, more))| vec![row as i64; (8 * blocks + more) as usize]);
+        let mut index: Vec<i64> = positions.flatten().collect();
+        index.shuffle(&mut random);
+        let mut problem = sums(DType::F32, accumulate, LENGTHS.len() as u64, 40, index);
+        let declared = (registered("row_scatter_sum").declaration)();
+        let ordered = declared.with_order(Order { block: 8, accumulate }).expect("it is an order");
+        problem.kernel = ordered.forward().clone();
+        let expected = problem.expected();
+        let mut placement = problem.place(&stream).unwrap();
+        for (run, resident) in [(1, 1), (2, 4), (4, 1), (4, 16), (8, 2)] {
+            let kind = SegmentsKind::HandOn;
+            let segments =
+                SegmentsSchedule { kind, threads: 32, columns: 1, unroll: 4, run, resident, streaming: true };
+            placement.check(&expected, Some(Schedule { positions: None, segments: Some(segments) }), true);
         }
     }
 }

@@ -16,7 +16,8 @@ pub(super) const MAX_COLUMNS: u32 = 8;
 pub(super) const MAX_UNROLL: u32 = 32;
 pub(super) const MAX_RUN: u32 = 8;
 
-/// Rows from which there are enough of them to fill a GPU one block each.
+/// Rows from which there are enough of them to fill a GPU one block each, and too many to have
+/// memory for each.
 const MANY_ROWS: u64 = 1024;
 
 /// Bytes of shared memory that a block of every architecture has without asking.
@@ -51,8 +52,8 @@ pub enum SegmentsKind {
     /// A run of blocks of positions × one tile of columns, then the next run that nobody has. The
     /// sum of a row that goes on is handed from run to run; within a run it stays in the block.
     ///
-    /// Legal when each sum goes through one row expression and some row may have two blocks.
-    /// Good for long segments of any length: little is written, and only what is handed on. Cost:
+    /// Legal when each sum goes through one row expression, some row may have two blocks, and rows
+    /// are fewer than 1024. Good for long segments of any length: little is written, and only what is handed on. Cost:
     /// a block may wait for an earlier one, and few runs do not fill a GPU.
     HandOn,
     /// One block of positions of a row × one tile of columns; the last of a row to arrive folds.
@@ -103,6 +104,9 @@ impl SegmentsSchedule {
             if spec.s_class == SClass::OneBlock {
                 return Err(field("kind", kind.name(), "no row has two blocks of positions"));
             }
+            if many_rows(kernel, spec) {
+                return Err(field("kind", kind.name(), "each row has blocks of its own, and their runs memory"));
+            }
             let kept = u64::from(run * threads * columns * kernel.order.accumulate.bytes());
             if kept + 4 * u64::from(kernel.order.block) + 8 > SHARED_BYTES {
                 return Err(field("run", run, "its sums do not fit the shared memory of a block"));
@@ -128,20 +132,23 @@ fn adds_tables(kernel: &Kernel) -> bool {
 /// - handing on, whatever the lengths of the rows: 493 and 1906 in f32, of random rows and of one
 ///   that holds 98 % in the mean, where two passes take 502 and 1987: partial sums are 1 % of the
 ///   traffic and 4 % of the time. Where S is short, runs are too few to fill a GPU: two passes
-///   take 68, handing on 79. Row by row is the fastest where all rows are about as long, 478 and
-///   1868, and as slow as its longest row where they are not; the Spec does not say. So it comes
-///   first only where rows are many, or of one block;
+///   take 68, handing on 79. Where rows are many, block by block (R = 4096, S = 131072: 370 in the
+///   mean). Row by row is the fastest where all rows are about as long, 478 and 1868, and as slow
+///   as its longest row where they are not; the Spec does not say. So it comes first only where
+///   all rows are of one block;
 /// - runs of 4;
 /// - 192 threads with 16 positions in flight, of one widest access each; 96 and half of one in
 ///   f64, whose sums take twice the registers; 96 with 8 where S is short.
 pub(super) fn space(kernel: &Verified, spec: &Spec) -> Vec<SegmentsSchedule> {
-    let rows = kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max();
-    let row_by_row = spec.s_class == SClass::OneBlock || rows >= Some(MANY_ROWS);
     let short = short(spec);
-    let kinds = match (row_by_row, short) {
-        (true, _) => [SegmentsKind::Rows, SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass],
-        (false, true) => [SegmentsKind::TwoPass, SegmentsKind::Blocks, SegmentsKind::HandOn, SegmentsKind::Rows],
-        (false, false) => [SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows],
+    let kinds = if spec.s_class == SClass::OneBlock {
+        [SegmentsKind::Rows, SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::HandOn]
+    } else if many_rows(kernel, spec) {
+        [SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows, SegmentsKind::HandOn]
+    } else if short {
+        [SegmentsKind::TwoPass, SegmentsKind::Blocks, SegmentsKind::HandOn, SegmentsKind::Rows]
+    } else {
+        [SegmentsKind::HandOn, SegmentsKind::Blocks, SegmentsKind::TwoPass, SegmentsKind::Rows]
     };
     let widest = widest_columns(kernel, spec);
     let half = (widest / 2).max(1);
@@ -166,6 +173,11 @@ pub(super) fn space(kernel: &Verified, spec: &Spec) -> Vec<SegmentsSchedule> {
     let mut seen = HashSet::new();
     space.retain(|schedule| seen.insert(*schedule));
     space
+}
+
+/// Whether the blocks of positions may be as many as the rows.
+fn many_rows(kernel: &Kernel, spec: &Spec) -> bool {
+    kernel.rows.iter().filter_map(|row| row.rows.value(&spec.counts)).max() >= Some(MANY_ROWS)
 }
 
 /// Whether blocks of positions are too few to fill a large GPU many times over.

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "addresses, streams and functions are plain numbers at the accelerator's interface")]
 
 use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
@@ -18,6 +19,7 @@ use super::driver::{self, failed};
 use crate::accelerator::Accelerator;
 use crate::cache::CodeCache;
 use crate::error::Error;
+use crate::nvrtc::ImageFormat;
 
 /// One GPU and its primary context, which other libraries of the process share.
 pub(super) struct Cuda {
@@ -27,8 +29,9 @@ pub(super) struct Cuda {
     arch: Arch,
     cache_bytes: u64,
     multiprocessors: u32,
-    /// Whether a launch may begin before the one before it has ended, in a graph too.
-    launches_early: bool,
+    /// Whether a launch may begin before the one before it has ended, in a graph too. Not once PTX
+    /// was loaded: it may be of an architecture whose code does not wait.
+    launches_early: AtomicBool,
     /// Memory of our own, so that no setting of a shared pool is touched. `None`
     /// where the device has no pools, or `ROWLOOM_POOL=off` asks for an allocation of its own for
     /// each tensor, so that tools see what lies beyond it: allocations then wait for the device.
@@ -68,7 +71,7 @@ impl Cuda {
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
         let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         let (arch, cache_bytes) = (Arch((major * 10 + minor) as u32), u64::try_from(cache_bytes).unwrap_or(0));
-        let launches_early = arch >= Arch::SM_90 && driver::version()? >= driver::EARLY_LAUNCHES;
+        let launches_early = AtomicBool::new(arch >= Arch::SM_90 && driver::version()? >= driver::EARLY_LAUNCHES);
         Ok(Cuda { ordinal, context, product, arch, multiprocessors, launches_early, cache_bytes, pool })
     }
 
@@ -258,6 +261,9 @@ impl Accelerator for Cuda {
 
     fn load(&self, source: &Source) -> Result<Vec<u64>, Error> {
         let image = CodeCache::of_process().image(source, self.arch)?;
+        if image.format == ImageFormat::Ptx {
+            self.launches_early.store(false, Ordering::Relaxed);
+        }
         let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
         let relaxed = Relaxed::new().map_err(|error| self.failed("cuThreadExchangeStreamCaptureMode", error))?;
         // SAFETY: the image is a whole cubin or a PTX text that ends in NUL; the context is current.
@@ -308,7 +314,7 @@ impl Accelerator for Cuda {
             sharedMemBytes: 0,
             hStream: stream as CUstream,
             attrs: &raw mut early_launch,
-            numAttrs: u32::from(early && self.launches_early),
+            numAttrs: u32::from(early && self.launches_early.load(Ordering::Relaxed)),
         };
         // SAFETY: the caller vouches for the stream, the function and what the arguments mean; the
         // driver copies them, each 64 bits, and the attribute before the call returns.

@@ -4,14 +4,16 @@
 
 use super::Definition;
 
-/// Before sm_90 launches follow each other, and there is nothing to wait for.
+/// Before sm_90 launches follow each other, and there is nothing to wait for. The next launch begins
+/// only when this one has waited: else three would overlap, and the third would keep in its caches
+/// what the first has read and the second writes.
 pub(super) static BEGIN: Definition = Definition {
     words: &["rl_begin"],
     device: "\
 RL_INLINE void rl_begin() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile(\"griddepcontrol.launch_dependents;\");
     asm volatile(\"griddepcontrol.wait;\" : : : \"memory\");
+    asm volatile(\"griddepcontrol.launch_dependents;\" : : : \"memory\");
 #endif
 }
 ",

@@ -23,7 +23,9 @@ template <typename V> union rl_registers {
     host: "",
 };
 
-/// The texts of a load through the read-only path, by 16 and 8 bytes with a hint.
+/// The texts of a load, by 16 and 8 bytes with a hint. Not by the read-only path: a launch that
+/// begins early is there while the one before it still writes, and then nothing is read-only. For
+/// the same reason loads keep their place behind `rl_begin`.
 macro_rules! load {
     ($name:literal, $hint:literal) => {
         Definition {
@@ -34,19 +36,19 @@ macro_rules! load {
                 "(const void* address) {
     rl_registers<V> at;
     if constexpr (sizeof(V) == 16) {
-        asm(\"ld.global.nc",
+        asm volatile(\"ld.global",
                 $hint,
                 ".v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
     } else if constexpr (sizeof(V) == 8) {
-        asm(\"ld.global.nc",
+        asm volatile(\"ld.global",
                 $hint,
                 ".u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 4) {
-        asm(\"ld.global.nc.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+        asm volatile(\"ld.global.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 2) {
-        asm(\"ld.global.nc.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
+        asm volatile(\"ld.global.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
     } else {
-        asm(\"ld.global.nc.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+        asm volatile(\"ld.global.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
     }
     return at.value;
 }
@@ -67,7 +69,7 @@ macro_rules! load {
     };
 }
 
-/// Read-only path; wide loads are streams, which leave the first-level cache to the rest.
+/// Wide loads are streams, which leave the first-level cache to the rest.
 pub(super) static LOAD: Definition = load!("rl_load", ".L1::no_allocate");
 
 /// A table's rows are read by many positions: where outputs stream past the second-level cache,
@@ -84,13 +86,13 @@ template <typename V> RL_INLINE V rl_load_streaming(const void* address) {
     rl_u64 policy;
     asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : \"=l\"(policy));
     if constexpr (sizeof(V) == 16) {
-        asm(\"ld.global.nc.L1::no_allocate.L2::cache_hint.v2.u64 {%0, %1}, [%2], %3;\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address), \"l\"(policy));
+        asm volatile(\"ld.global.L1::no_allocate.L2::cache_hint.v2.u64 {%0, %1}, [%2], %3;\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address), \"l\"(policy));
     } else if constexpr (sizeof(V) == 8) {
-        asm(\"ld.global.nc.L1::no_allocate.L2::cache_hint.u64 %0, [%1], %2;\" : \"=l\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+        asm volatile(\"ld.global.L1::no_allocate.L2::cache_hint.u64 %0, [%1], %2;\" : \"=l\"(at.bits.low) : \"l\"(address), \"l\"(policy));
     } else if constexpr (sizeof(V) == 4) {
-        asm(\"ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;\" : \"=r\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+        asm volatile(\"ld.global.L2::cache_hint.u32 %0, [%1], %2;\" : \"=r\"(at.bits.low) : \"l\"(address), \"l\"(policy));
     } else {
-        asm(\"ld.global.nc.L2::cache_hint.u16 %0, [%1], %2;\" : \"=h\"(at.bits.low) : \"l\"(address), \"l\"(policy));
+        asm volatile(\"ld.global.L2::cache_hint.u16 %0, [%1], %2;\" : \"=h\"(at.bits.low) : \"l\"(address), \"l\"(policy));
     }
     return at.value;
 }

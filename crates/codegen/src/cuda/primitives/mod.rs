@@ -36,8 +36,8 @@ pub enum Primitive {
     Entry,
     /// `RL_INLINE type name(parameters) { … }`: a function of the body.
     Inline,
-    /// `rl_begin()`: first in an entry that may be launched early. Lets the next launch begin, and
-    /// waits for the ones before, whose writes are then visible.
+    /// `rl_begin()`: first in an entry that may be launched early. Waits for the launches before,
+    /// whose writes are then visible, and lets the next one begin.
     Begin,
     /// `RL_UNROLL for (…)`: a loop whose count the compiler knows.
     Unroll,
