@@ -52,8 +52,7 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     context.entries.push((name.clone(), what));
     let grid = Count::Positions { per: schedule.positions.into(), each: tensors.unwrap_or(1) };
     let resident = schedule.persistent.then_some(schedule.resident);
-    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid,
-        early: true, resident, params }));
+    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, early: true, resident, params }));
 }
 
 /// How positions are dealt to blocks.
