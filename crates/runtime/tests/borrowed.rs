@@ -7,6 +7,8 @@ extern crate rowloom_runtime as rowloom;
 #[path = "../../../tests/cases/gpu.rs"]
 mod gpu;
 
+use std::sync::{Mutex, PoisonError};
+
 use cudarc::driver::{result, sys};
 use rowloom_runtime::{
     AnyTensor, AnyView, Call, Declaration, Device, ElementType, Error, RowPlan, Stream, Tensor, View, ViewMut,
@@ -173,10 +175,15 @@ fn rows_are_split() {
     }
 }
 
+/// While one thread captures in the global mode, the driver takes what others do by themselves for a
+/// part of it: the tests that call the driver take turns.
+static DRIVER: Mutex<()> = Mutex::new(());
+
 /// Memory, a stream and a context of the driver itself, as a framework has them.
 #[test]
 fn a_framework_on_the_gpu_keeps_its_memory_stream_and_context() {
     let Some(device) = gpu() else { return };
+    let _turn = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let upload = |bytes: &[u8]| {
         // SAFETY: the context is current; the memory has the bytes' size.
         unsafe {
@@ -246,6 +253,7 @@ fn a_framework_on_the_gpu_keeps_its_memory_stream_and_context() {
 #[test]
 fn a_framework_on_the_gpu_captures_while_others_work() {
     let Some(device) = gpu() else { return };
+    let _turn = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
     let owned = device.stream().unwrap();
     let table = Tensor::from_slice(&owned, &TABLE, 3, 4).unwrap();
     let row = Tensor::from_slice(&owned, &[2i32, 0, 1, 2], 4, 1).unwrap();
