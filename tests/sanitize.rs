@@ -68,7 +68,10 @@ fn plans_of_one_and_several_passes() {
     let direct = [(1, 1), (600, 9), (3000, 9), (600, 300), (3000, 4098), (600, 70_000)];
     let direct = direct.map(|(positions, rows)| PlanCase::direct(&mut random, positions, rows));
     for case in direct.into_iter().chain(plans::random(6, 2000, 20_000, 9)) {
-        case.check(&stream, &case.schedules());
+        let mut kinds = HashSet::new();
+        let mut schedules = case.schedules();
+        schedules.retain(|schedule| kinds.insert(schedule.kind));
+        case.check(&stream, &schedules);
     }
 }
 

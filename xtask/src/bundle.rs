@@ -26,7 +26,7 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 13] = [
+const BUILT: [Built; 12] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
@@ -34,7 +34,6 @@ const BUILT: [Built; 13] = [
     Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
     test("sanitize"),
     example("first_result"),
-    example("schedules"),
     bench("generation"),
     bench("cache"),
     bench("launch"),
@@ -60,8 +59,9 @@ On the GPU machine, in this folder:
   ./rowloom pack adaln_row_gather --dtype bf16 --rows 9 --arch sm_90 --out pack
   ROWLOOM_PACK=pack ROWLOOM_JIT=off ROWLOOM_NVRTC=/none ./first_result
                                   the same without NVRTC; --arch as `./rowloom doctor` says
-  ./schedules 4097,32768,131072 9 every legal schedule of the H3 op and its plan, timed
   ./rowloom selftest --device cuda:0    digests of the CPU executor
+  ./rowloom tune adaln_row_gather --dtype bf16 --rows 9 --positions 4097,32768,131072 --budget 3m --out tuned.json
+                                  every legal schedule, compared and timed
   ./rowloom report adaln_row_gather --device cuda:0 --out report.json
   benches/gpu --bench             the H3 op by CUDA events, beside the memory's ceilings
   benches/launch --bench          host time of a planned launch; so cpu, cache, generation;

@@ -52,7 +52,7 @@ pub(super) fn write(context: &mut Context<'_>, schedule: PositionsSchedule) {
     context.entries.push((name.clone(), what));
     let grid = Count::Positions { per: schedule.positions.into(), each: tensors.unwrap_or(1) };
     let resident = schedule.persistent.then_some(schedule.resident);
-    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, early: true, resident, params }));
+    context.steps.push(Step::Launch(Entry { name, threads: schedule.threads, grid, early: false, resident, params }));
 }
 
 /// How positions are dealt to blocks.
@@ -280,7 +280,7 @@ impl Context<'_> {
     /// `name`: the columns of a leaf at an address, +0.0 where the position has no row.
     pub fn write_load(&self, writer: &mut Writer, name: &str, leaf: Leaf, address: &str, lanes: u32) {
         let ty = format!("rl_vector<{}, {lanes}>", self.leaf_type(leaf));
-        let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load" };
+        let function = if leaf.row.is_some() { "rl_load_kept" } else { "rl_load_constant" };
         let load = format!("{function}<{ty}>({address})");
         let load = match leaf.row {
             Some(row) if self.kernel.has_pad(row) => {

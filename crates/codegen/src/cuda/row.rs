@@ -66,7 +66,7 @@ pub(super) fn write_function(context: &mut Context<'_>, row: RowId, caller: Call
 /// The row of `position`, as an expression.
 pub(super) fn of_position(context: &Context<'_>, row: RowId) -> String {
     if context.spec.planned {
-        return format!("rl_load<rl_u32>({} + position)", context.plan_name(row, PlanArray::Rows));
+        return format!("rl_load_constant<rl_u32>({} + position)", context.plan_name(row, PlanArray::Rows));
     }
     let mut loads = Vec::new();
     for &(index, _) in &context.kernel.rows[row.index()].terms {

@@ -36,7 +36,21 @@ impl Writer {
         self.line("}");
     }
 
-    /// An entry with its launch bounds: one parameter a line. It may be launched early.
+    /// An entry that may be launched early: it waits first.
+    pub fn early_entry(
+        &mut self,
+        bounds: impl Display,
+        name: &str,
+        params: &[String],
+        inside: impl FnOnce(&mut Writer),
+    ) {
+        self.entry(bounds, name, params, |writer| {
+            writer.line("rl_begin();");
+            inside(writer);
+        });
+    }
+
+    /// An entry with its launch bounds: one parameter a line.
     pub fn entry(&mut self, bounds: impl Display, name: &str, params: &[String], inside: impl FnOnce(&mut Writer)) {
         self.line("");
         self.line(format!("RL_ENTRY({bounds}) {name}("));
@@ -45,7 +59,6 @@ impl Writer {
             let end = if at + 1 == params.len() { ") {" } else { "," };
             self.line(format!("{param}{end}"));
         }
-        self.line("rl_begin();");
         inside(self);
         self.close();
     }

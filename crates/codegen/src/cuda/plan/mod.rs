@@ -129,7 +129,7 @@ impl Plan {
         if !self.entries.iter().any(|(other, _)| other == name) {
             let declared: Vec<String> = params.iter().map(|&param| self.declare(param)).collect();
             // One block a multiprocessor: asked for more, the compiler spills in some specialisations.
-            self.writer.entry(format!("{}, 1", self.threads), name, &declared, inside);
+            self.writer.early_entry(format!("{}, 1", self.threads), name, &declared, inside);
             self.entries.push((name.to_owned(), what.to_owned()));
         }
         let (name, threads) = (name.to_owned(), self.threads);

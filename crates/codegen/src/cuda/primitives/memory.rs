@@ -23,11 +23,9 @@ template <typename V> union rl_registers {
     host: "",
 };
 
-/// The texts of a load, by 16 and 8 bytes with a hint. Not by the read-only path: a launch that
-/// begins early is there while the one before it still writes, and then nothing is read-only. For
-/// the same reason loads keep their place behind `rl_begin`.
+/// The texts of a load, by 16 and 8 bytes with a hint.
 macro_rules! load {
-    ($name:literal, $hint:literal) => {
+    ($name:literal, $load:literal, $hint:literal) => {
         Definition {
             words: &[$name],
             device: concat!(
@@ -36,19 +34,27 @@ macro_rules! load {
                 "(const void* address) {
     rl_registers<V> at;
     if constexpr (sizeof(V) == 16) {
-        asm volatile(\"ld.global",
+        ",
+                $load,
                 $hint,
                 ".v2.u64 {%0, %1}, [%2];\" : \"=l\"(at.bits.low), \"=l\"(at.bits.high) : \"l\"(address));
     } else if constexpr (sizeof(V) == 8) {
-        asm volatile(\"ld.global",
+        ",
+                $load,
                 $hint,
                 ".u64 %0, [%1];\" : \"=l\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 4) {
-        asm volatile(\"ld.global.u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+        ",
+                $load,
+                ".u32 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
     } else if constexpr (sizeof(V) == 2) {
-        asm volatile(\"ld.global.u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
+        ",
+                $load,
+                ".u16 %0, [%1];\" : \"=h\"(at.bits.low) : \"l\"(address));
     } else {
-        asm volatile(\"ld.global.u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
+        ",
+                $load,
+                ".u8 %0, [%1];\" : \"=r\"(at.bits.low) : \"l\"(address));
     }
     return at.value;
 }
@@ -69,12 +75,17 @@ macro_rules! load {
     };
 }
 
-/// Wide loads are streams, which leave the first-level cache to the rest.
-pub(super) static LOAD: Definition = load!("rl_load", ".L1::no_allocate");
+/// Wide loads are streams, which leave the first-level cache to the rest. Not by the read-only path,
+/// and in its place behind `rl_begin`: a launch that begins early is there while the one before it
+/// still writes, and then nothing is read-only.
+pub(super) static LOAD: Definition = load!("rl_load", "asm volatile(\"ld.global", ".L1::no_allocate");
+
+/// By the read-only path, so that it may overtake stores.
+pub(super) static LOAD_CONSTANT: Definition = load!("rl_load_constant", "asm(\"ld.global.nc", ".L1::no_allocate");
 
 /// A table's rows are read by many positions: where outputs stream past the second-level cache,
 /// a load that the first level serves costs nothing of the traffic that stores need.
-pub(super) static LOAD_KEPT: Definition = load!("rl_load_kept", "");
+pub(super) static LOAD_KEPT: Definition = load!("rl_load_kept", "asm(\"ld.global.nc", "");
 
 /// Rows of a position are read once; where they make room first, sums that were just written
 /// stay in the second-level cache until they are read.

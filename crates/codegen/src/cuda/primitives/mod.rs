@@ -70,10 +70,13 @@ pub enum Primitive {
     /// `V rl_load<V>(const void*)`: reads memory that nobody writes during the launch. The
     /// address is aligned to the size of `V`: 1, 2, 4, 8 or 16 bytes.
     Load,
+    /// `V rl_load_constant<V>(const void*)`: the same by the read-only path, in an entry that does
+    /// not begin early.
+    LoadConstant,
     /// `V rl_load_streaming<V>(const void*)`: the same, of what is not read again soon: it makes
     /// room in the second-level cache first.
     LoadStreaming,
-    /// `V rl_load_kept<V>(const void*)`: the same, of what other positions read too.
+    /// `V rl_load_kept<V>(const void*)`: the same, of what other positions read too; by the read-only path, in an entry that does not begin early.
     LoadKept,
     /// `T rl_load_fresh<T>(const T*)`: reads what other blocks of the launch may have written.
     LoadFresh,
@@ -118,7 +121,7 @@ struct Definition {
 
 impl Primitive {
     /// Every primitive, in the order of the text.
-    pub const ALL: [Primitive; 37] = [
+    pub const ALL: [Primitive; 38] = [
         Primitive::Integers,
         Primitive::Bf16,
         Primitive::F16,
@@ -140,6 +143,7 @@ impl Primitive {
         Primitive::Announce,
         Primitive::Registers,
         Primitive::Load,
+        Primitive::LoadConstant,
         Primitive::LoadStreaming,
         Primitive::LoadKept,
         Primitive::LoadFresh,
@@ -181,6 +185,7 @@ impl Primitive {
             Primitive::Announce => &grid::ANNOUNCE,
             Primitive::Registers => &memory::REGISTERS,
             Primitive::Load => &memory::LOAD,
+            Primitive::LoadConstant => &memory::LOAD_CONSTANT,
             Primitive::LoadStreaming => &memory::LOAD_STREAMING,
             Primitive::LoadKept => &memory::LOAD_KEPT,
             Primitive::LoadFresh => &memory::LOAD_FRESH,

@@ -48,7 +48,7 @@ pub(super) fn blocks(context: &mut Context<'_>, group: &Group, name: &str, sched
     let mut writer = std::mem::take(&mut context.writer);
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let chain = Chain { context, group, schedule };
-    writer.entry(chain.bounds(), name, &declared, |writer| {
+    writer.early_entry(chain.bounds(), name, &declared, |writer| {
         writer.line(format!("RL_SHARED(rl_u32, positions, {});", context.kernel.order.block));
         if !one_block && fold == Fold::Last {
             writer.line("RL_SHARED(rl_u32, arrived, 1);");
@@ -177,7 +177,7 @@ fn second(context: &mut Context<'_>, group: &Group, name: &str, schedule: Segmen
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let chain = Chain { context, group, schedule };
     let units = rows * chain.tiles() * group.chunks.len() as u64;
-    writer.entry(chain.bounds(), name, &declared, |writer| {
+    writer.early_entry(chain.bounds(), name, &declared, |writer| {
         writer.block(format!("for (rl_u64 work = rl_block(); work < {units}; work += rl_blocks())"), |writer| {
             chain.split_work(writer, "row");
             let starts = context.plan_name(row, PlanArray::BlockStart);

@@ -28,7 +28,7 @@ pub(super) fn hand_on(context: &mut Context<'_>, group: &Group, name: &str, sche
     let declared: Vec<String> = params.iter().map(|&param| context.declare(param)).collect();
     let chain = Chain { context, group, schedule };
     let SegmentsSchedule { threads, columns, .. } = schedule;
-    writer.entry(chain.bounds(), name, &declared, |writer| {
+    writer.early_entry(chain.bounds(), name, &declared, |writer| {
         writer.line(format!("RL_SHARED(rl_u32, positions, {});", context.kernel.order.block));
         writer.line(format!("RL_SHARED({}, kept, {});", chain.accumulator(), schedule.run * threads * columns));
         writer.line("RL_SHARED(rl_u64, ticket, 1);");

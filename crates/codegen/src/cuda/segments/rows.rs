@@ -15,7 +15,7 @@ pub(super) fn rows(context: &mut Context<'_>, group: &Group, name: &str, schedul
     let chain = Chain { context, group, schedule };
     let units = rows * chain.tiles() * group.chunks.len() as u64;
     let block = context.kernel.order.block;
-    writer.entry(chain.bounds(), name, &declared, |writer| {
+    writer.early_entry(chain.bounds(), name, &declared, |writer| {
         if !group.terms.is_empty() {
             writer.line(format!("RL_SHARED(rl_u32, positions, {block});"));
         }

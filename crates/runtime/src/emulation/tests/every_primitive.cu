@@ -3,10 +3,12 @@ template <typename T> RL_INLINE void copy_two(T* from, T* to) {
     T second = rl_load_fresh(from + 1);
     T third = rl_load_kept<T>(from + 2);
     T fourth = rl_load_streaming<T>(from + 3);
+    T fifth = rl_load_constant<T>(from + 4);
     rl_store(to, first);
     rl_store_streaming(to + 1, second);
     rl_store(to + 2, third);
     rl_store(to + 3, fourth);
+    rl_store(to + 4, fifth);
 }
 
 RL_ENTRY(128) kernel(rl_u8* bytes, rl_bf16* bf16, rl_f16* f16, float* f32, double* f64, rl_u64* word, rl_u32* count) {
