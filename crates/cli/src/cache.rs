@@ -1,9 +1,9 @@
 //! `rowloom cache`: the folder of compiled code.
 
-use rowloom_runtime::cache::{Damage, Disk, Settings, Usage};
+use rowloom_runtime::cache::{Damage, Disk, Usage};
 use serde::Serialize;
 
-use crate::error::{Error, Result, plain};
+use crate::error::{Error, Result, plain, settings};
 use crate::output;
 
 /// Shown below the help.
@@ -64,10 +64,7 @@ struct Cleared {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<()> {
-    let (settings, faults) = Settings::from_environment();
-    if let Some(fault) = faults.into_iter().next() {
-        return Err(Error::usage(fault));
-    }
+    let settings = settings()?;
     let Some(folder) = settings.folder else {
         return Err(Error::failed("the cache is turned off: ROWLOOM_CACHE_DIR is empty, or there is no home"));
     };

@@ -1,8 +1,12 @@
 //! What can go wrong, in one sentence each, and the exit code it means.
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+
+use rowloom_runtime::cache::Settings;
+use rowloom_runtime::tuning::one_line;
 
 /// Why the command did not do what was asked.
 #[derive(Debug)]
@@ -57,6 +61,20 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the reader of the output has left"),
         }
     }
+}
+
+/// What the environment says of the cache. A misspelt ROWLOOM_TUNE cannot change a result: it is said,
+/// and the rest is an error.
+pub fn settings() -> Result<Settings> {
+    let (settings, faults) = Settings::from_environment();
+    for fault in faults {
+        if fault.name != Settings::TUNE {
+            return Err(Error::usage(fault));
+        }
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stderr(), "rowloom: {}", one_line(&fault.to_string()));
+    }
+    Ok(settings)
 }
 
 /// An I/O error in words, without its number.

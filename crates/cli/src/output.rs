@@ -14,7 +14,14 @@ pub enum Output {
     /// Standard output.
     Stdout,
     /// A regular file, put in place by renaming, and those beside it.
-    File(PathBuf, Vec<Beside>),
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What may lie beside it.
+        beside: Vec<Beside>,
+        /// The option that names it.
+        option: &'static str,
+    },
     /// Something that is no regular file, such as `/dev/null`: written through.
     Through(PathBuf),
 }
@@ -42,36 +49,49 @@ impl Output {
 
     /// The same with files beside it, whose names end in `ends`.
     pub fn open_with(path: &Path, ends: &[&'static str]) -> Result<Output> {
+        Output::open_named(path, ends, "--out")
+    }
+
+    /// One that another option names than `--out`.
+    pub fn open_named(path: &Path, ends: &[&'static str], option: &'static str) -> Result<Output> {
         if names_a_folder(path) && !path.is_dir() {
             return Err(refused(path, "it names a folder; name a file in it"));
         }
-        let path = target(path)?;
+        let path = target(path, option)?;
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => return Err(refused(&path, "it is a folder; name a file in it")),
             Ok(metadata) if !metadata.is_file() => return Ok(Output::Through(path)),
-            Ok(_) | Err(_) => writable(&path)?,
+            Ok(_) | Err(_) => writable(&path, option)?,
         }
         let beside = ends.iter().map(|&end| {
             let name = beside(&path, end);
-            let target = target(&name)?;
+            let target = target(&name, option)?;
             match target.metadata() {
                 Ok(metadata) if metadata.is_dir() => {
-                    return Err(refused(&target, "it is a folder; move it or choose another --out"));
+                    return Err(refused(&target, &format!("it is a folder; move it or choose another {option}")));
                 }
                 Ok(metadata) if !metadata.is_file() => {
-                    return Err(refused(&target, "it is no file; move it or choose another --out"));
+                    return Err(refused(&target, &format!("it is no file; move it or choose another {option}")));
                 }
-                Ok(_) | Err(_) => writable(&target)?,
+                Ok(_) | Err(_) => writable(&target, option)?,
             }
             Ok(Beside { end, path: name, target })
         });
         let beside = beside.collect::<Result<_>>()?;
-        Ok(Output::File(path, beside))
+        Ok(Output::File { path, beside, option })
     }
 
     /// Whether bytes that are no text would land on somebody's screen.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Output::Stdout) && std::io::stdout().is_terminal()
+    }
+
+    /// Where it is put in place, if it is a file.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Output::File { path, .. } => Some(path),
+            Output::Stdout | Output::Through(_) => None,
+        }
     }
 
     /// Writes all of it.
@@ -84,24 +104,24 @@ impl Output {
     /// cannot be put in place, all that were there before are there again. Where the output is no
     /// file there is nothing beside it.
     pub fn write_with(&self, bytes: &[u8], given: &[(String, &[u8])]) -> Result<()> {
-        let (path, beside) = match self {
+        let (path, beside, option) = match self {
             Output::Stdout => return print(bytes),
             Output::Through(path) => {
                 return std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error));
             }
-            Output::File(path, beside) => (path, beside),
+            Output::File { path, beside, option } => (path, beside, option),
         };
         let mut steps = Vec::new();
         for Beside { end, path, target } in beside {
             match given.iter().find(|(given, _)| given == end) {
-                Some((_, bytes)) => steps.push((Some(filled(target, bytes)?), target)),
+                Some((_, bytes)) => steps.push((Some(filled(target, bytes, option)?), target)),
                 None if path.symlink_metadata().is_ok() => steps.push((None, path)),
                 None => {}
             }
         }
         // The file itself last: where it is, the others are. It is put in place in one step or not at all.
         let before = steps.iter().map(|(_, path)| Before::keep(path)).collect::<Result<Vec<Before>>>()?;
-        steps.push((Some(filled(path, bytes)?), path));
+        steps.push((Some(filled(path, bytes, option)?), path));
         let mut before = before.into_iter();
         let mut done = Vec::new();
         for (file, path) in steps {
@@ -187,22 +207,22 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 /// Fails where no file of this name can be put in place.
-fn writable(path: &Path) -> Result<()> {
+fn writable(path: &Path, option: &str) -> Result<()> {
     // A name may be too long where that of a temporary file is not.
     if let Err(error) = path.symlink_metadata()
         && error.kind() != ErrorKind::NotFound
     {
-        return Err(refused(path, &format!("{}; choose another --out", plain(&error))));
+        return Err(refused(path, &format!("{}; choose another {option}", plain(&error))));
     }
     // Not kept until the end: an interrupted run must leave nothing behind.
-    temporary(path).map(drop)
+    temporary(path, option).map(drop)
 }
 
 /// Most links that are followed.
 const MOST_LINKS: usize = 40;
 
 /// What a path means: renaming replaces a link, but its target is meant, even one that is not there yet.
-fn target(path: &Path) -> Result<PathBuf> {
+fn target(path: &Path, option: &str) -> Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MOST_LINKS {
         if let Ok(whole) = target.canonicalize() {
@@ -211,7 +231,7 @@ fn target(path: &Path) -> Result<PathBuf> {
         let Ok(link) = std::fs::read_link(&target) else { return Ok(target) };
         target = target.parent().unwrap_or(Path::new("")).join(link);
     }
-    Err(Error::failed(format!("cannot write {}: its links lead in a circle; choose another --out", path.display())))
+    Err(Error::failed(format!("cannot write {}: its links lead in a circle; choose another {option}", path.display())))
 }
 
 /// The folder of a path.
@@ -223,7 +243,7 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// An empty file beside `path`, removed when dropped.
-fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
+fn temporary(path: &Path, option: &str) -> Result<tempfile::NamedTempFile> {
     let folder = folder(path);
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);
@@ -237,19 +257,19 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
         let missing = error.kind() == ErrorKind::NotFound;
         let advice = if missing && folder.is_dir() {
             // A file system without files of one's own says so too, such as /proc.
-            "no file can be made in it; choose another --out".to_owned()
+            format!("no file can be made in it; choose another {option}")
         } else if missing {
-            "there is no such folder; make it or choose another --out".to_owned()
+            format!("there is no such folder; make it or choose another {option}")
         } else {
-            format!("{}; choose another --out", plain(&error))
+            format!("{}; choose another {option}", plain(&error))
         };
         Error::failed(format!("cannot write {} into {}: {advice}", name(path), folder.display()))
     })
 }
 
 /// A file beside `path` with these bytes, removed when dropped.
-fn filled(path: &Path, bytes: &[u8]) -> Result<tempfile::NamedTempFile> {
-    let mut file = temporary(path)?;
+fn filled(path: &Path, bytes: &[u8], option: &str) -> Result<tempfile::NamedTempFile> {
+    let mut file = temporary(path, option)?;
     file.write_all(bytes).map_err(|error| Error::file("write", path, &error))?;
     Ok(file)
 }

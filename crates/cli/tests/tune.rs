@@ -115,7 +115,7 @@ fn show_says_what_is_used_here_and_why_the_rest_is_not() {
         (&503.2.into(), &480.1.into(), &2.into())
     );
     assert_eq!(first["winner"], another(&backward()).to_string());
-    assert_eq!(first["what"], "adaln_row_gather backward of bf16, bf16, rows 9, H = 8, sm_90, S = 256..=511");
+    assert_eq!(first["what"], "adaln_row_gather backward of bf16, bf16, f32 sums, rows 9, H = 8, sm_90, S = 256..=511");
     assert!(shown["damaged"][0]["reason"].as_str().expect("a reason").contains("EOF"), "{shown}");
 
     let text = succeeds(&["tune", "--show", "row_gather"], cache);

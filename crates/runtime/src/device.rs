@@ -172,6 +172,10 @@ impl FromStr for Device {
             "cuda" => Device::cuda(0),
             _ => {
                 let digits = word.strip_prefix("cuda:").ok_or_else(unknown)?;
+                // A number may be read with a sign.
+                if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+                    return Err(unknown());
+                }
                 Device::cuda(digits.parse().map_err(|_| unknown())?)
             }
         }

@@ -415,6 +415,11 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// There is no folder for records of tuning.
+    #[error(
+        "cannot keep records of tuning: the cache is turned off, for ROWLOOM_CACHE_DIR is empty or there is no home"
+    )]
+    NoCache,
     /// Records of tuning that cannot be kept.
     #[error("cannot keep records of tuning in {}: {problem}", path.display())]
     Records {

@@ -32,6 +32,7 @@ mod files;
 #[doc(hidden)]
 pub mod generated;
 mod graph;
+mod host;
 mod launch;
 mod modules;
 mod notice;
@@ -58,6 +59,7 @@ pub use element::{Element, ElementType, Float, Int};
 pub use emulation::{Fault, ThreadId};
 pub use error::Error;
 pub use graph::Graph;
+pub use host::free_memory_bytes;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
 pub use plan::{PendingPlan, RowPlan, RowShape, Term};
 pub use stream::{Event, Stream};

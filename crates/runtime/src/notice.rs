@@ -2,6 +2,7 @@
 //! standard error.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Mutex;
 
@@ -15,6 +16,29 @@ static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 pub(crate) fn once(topic: &str, message: &str) {
     if lock(&SAID).insert(topic.to_owned()) {
         // Nobody may be there to read it.
-        let _ = writeln!(std::io::stderr(), "rowloom: {message}");
+        let _ = writeln!(std::io::stderr(), "rowloom: {}", one_line(message));
+    }
+}
+
+/// The same text without letters that control a terminal: what comes from a file may have any.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            let _ = write!(line, "{}", letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_controls_a_terminal_is_written_out() {
+        assert_eq!(one_line("a\x1b[31m\nb\u{9b}ü"), "a\\u{1b}[31m\\nb\\u{9b}ü");
     }
 }

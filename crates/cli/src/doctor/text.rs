@@ -1,6 +1,7 @@
 //! The findings as a page for people.
 
 use rowloom_runtime::cache::Damage;
+use rowloom_runtime::tuning::one_line;
 
 use super::findings::{Findings, Found};
 use crate::cache::size;
@@ -61,7 +62,7 @@ pub fn text(findings: &Findings) -> String {
     };
     page.line("tuning", &records);
     for Damage { path, reason } in &tuning.damaged {
-        page.line("", &format!("{} is not used: {reason}", path.display()));
+        page.line("", &one_line(&format!("{} is not used: {reason}", path.display())));
     }
     match &findings.emulation {
         Found::Yes(emulation) => page.line("emulation", &format!("{}: {}", emulation.compiler, emulation.version)),

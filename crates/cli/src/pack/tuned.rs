@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowloom_codegen::{Arch, Source, Subject};
-use rowloom_runtime::cache::{Damage, Settings};
-use rowloom_runtime::tuning::{For, Record, Records};
+use rowloom_runtime::cache::Damage;
+use rowloom_runtime::tuning::{For, Record, Records, one_line};
 
 use super::calls::Pieces;
-use crate::error::{Error, Result};
+use crate::error::{Result, settings};
 
 /// Records for a pack, and in a sentence each why others stay behind.
 #[derive(Default)]
@@ -20,16 +20,14 @@ pub struct Tuned {
 /// The user's records of what is packed, for calls at one of `positions`, or any where none is
 /// named. The sources of their winners join the pieces. `nvrtc` is the version that compiles.
 pub fn collect(pieces: &mut Pieces, positions: &[u64], nvrtc: &str) -> Result<Tuned> {
-    let (settings, faults) = Settings::from_environment();
-    if let Some(fault) = faults.into_iter().next() {
-        return Err(Error::usage(fault));
-    }
+    let settings = settings()?;
     let mut tuned = Tuned::default();
     if !settings.tuned {
         return Ok(tuned);
     }
     let (kept, damaged) = Records::over(None, settings.folder.as_deref()).all();
-    let damaged = damaged.iter().map(|Damage { path, reason }| format!("{} is left out: {reason}", path.display()));
+    let damaged =
+        damaged.iter().map(|Damage { path, reason }| one_line(&format!("{} is left out: {reason}", path.display())));
     tuned.left_out.extend(damaged);
     let packed = std::mem::take(&mut pieces.subjects);
     let packed: HashMap<For, (Subject, Arch)> =
@@ -47,7 +45,8 @@ pub fn collect(pieces: &mut Pieces, positions: &[u64], nvrtc: &str) -> Result<Tu
             }
             Err(why) => {
                 let product = &record.provenance.product;
-                tuned.left_out.push(format!("the record of {} on {product} is left out: {why}", record.key));
+                let what = record.key.in_words(For::sums(subject));
+                tuned.left_out.push(one_line(&format!("the record of {what} on {product} is left out: {why}")));
             }
         }
     }
@@ -56,6 +55,7 @@ pub fn collect(pieces: &mut Pieces, positions: &[u64], nvrtc: &str) -> Result<Tu
 
 /// The source of a record's winner, if code of it that this NVRTC makes is what was measured.
 fn winner(record: &Record, subject: &Subject, nvrtc: &str) -> std::result::Result<Source, String> {
+    record.check().map_err(|why| why.to_string())?;
     let made = record.provenance.nvrtc.as_deref().unwrap_or("none");
     if made != nvrtc {
         return Err(format!("it was made with NVRTC {made}, and this is {nvrtc}"));

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub fn check(case: &Case, spec: &Spec, device: &Device, positions: &[u64]) -> Result<()> {
     let most = positions.iter().copied().max().unwrap_or(0);
     let needed = needed(case, spec, most, !is_gpu(device));
-    let Some(free) = free() else { return Ok(()) };
+    let Some(free) = rowloom_runtime::free_memory_bytes() else { return Ok(()) };
     if needed <= u128::from(free) {
         return Ok(());
     }
@@ -51,14 +51,6 @@ fn needed(case: &Case, spec: &Spec, positions: u64, on_cpu: bool) -> u128 {
         needed += plans.into_iter().flatten().sum::<u128>();
     }
     needed
-}
-
-/// Memory that programs can still have, where the system tells.
-fn free() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    kilobytes.checked_mul(1024)
 }
 
 #[cfg(test)]

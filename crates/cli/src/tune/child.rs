@@ -31,7 +31,22 @@ pub struct Machine {
 }
 
 /// Longest start: a driver may have to wake up.
-const START: Duration = Duration::from_secs(120);
+pub const START: Duration = Duration::from_secs(120);
+
+/// Why a worker gave no reply.
+#[derive(Clone, Debug)]
+pub struct Lost {
+    /// In words.
+    pub reason: String,
+    /// Whether its process ended by itself.
+    pub died: bool,
+}
+
+impl Lost {
+    fn of(reason: impl ToString) -> Lost {
+        Lost { reason: reason.to_string(), died: false }
+    }
+}
 
 /// How long a worker that was not asked for more may take to end, and one that was killed.
 const END: Duration = Duration::from_secs(2);
@@ -39,7 +54,7 @@ const KILLED: Duration = Duration::from_secs(20);
 
 impl Worker {
     /// Starts this very program as a worker on a device.
-    pub fn start(device: &str) -> Result<(Worker, Machine)> {
+    pub fn start(device: &str, patience: Duration) -> Result<(Worker, Machine)> {
         let program = std::env::current_exe()
             .map_err(|error| Error::failed(format!("cannot find the program that is running: {}", plain(&error))))?;
         let mut process = Command::new(program)
@@ -67,47 +82,47 @@ impl Worker {
             }
         });
         let mut worker = Worker { process, stdin, replies };
-        match worker.reply(START) {
+        match worker.reply(patience) {
             Ok(Reply::Device { name, product, arch, driver }) => Ok((worker, Machine { name, product, arch, driver })),
             Ok(Reply::Failed(reason)) => Err(Error::failed(reason)),
             Ok(other) => Err(Error::failed(format!("the process for {device} began with {other:?}"))),
-            Err(reason) => Err(Error::failed(format!("the process for {device} did not start: {reason}"))),
+            Err(Lost { reason, .. }) => Err(Error::failed(format!("the process for {device} did not start: {reason}"))),
         }
     }
 
     /// Asks. What went wrong, if something did: then this worker is done for.
-    pub fn ask(&mut self, request: &Request, patience: Duration) -> std::result::Result<Reply, String> {
+    pub fn ask(&mut self, request: &Request, patience: Duration) -> std::result::Result<Reply, Lost> {
         self.send(request)?;
         self.reply(patience)
     }
 
     /// Asks without waiting.
-    pub fn send(&mut self, request: &Request) -> std::result::Result<(), String> {
-        let mut line = serde_json::to_string(request).map_err(|error| error.to_string())?;
+    pub fn send(&mut self, request: &Request) -> std::result::Result<(), Lost> {
+        let mut line = serde_json::to_string(request).map_err(Lost::of)?;
         line.push('\n');
         let sent = self.stdin.as_mut().is_some_and(|stdin| stdin.write_all(line.as_bytes()).is_ok());
         if sent { Ok(()) } else { Err(self.ended()) }
     }
 
     /// The next reply.
-    pub fn reply(&mut self, patience: Duration) -> std::result::Result<Reply, String> {
+    pub fn reply(&mut self, patience: Duration) -> std::result::Result<Reply, Lost> {
         match self.replies.recv_timeout(patience) {
             Ok(reply) => Ok(reply),
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
             Err(RecvTimeoutError::Timeout) => {
                 self.kill();
-                Err(format!("it did not end in {:.1} s and was killed", patience.as_secs_f64()))
+                Err(Lost::of(format!("it did not end in {:.1} s and was killed", patience.as_secs_f64())))
             }
         }
     }
 
     /// How its process ended by itself.
-    fn ended(&mut self) -> String {
+    fn ended(&mut self) -> Lost {
         match self.wait(END) {
-            Some(status) => format!("its process ended: {status}"),
+            Some(status) => Lost { reason: format!("its process ended: {status}"), died: true },
             None => {
                 self.kill();
-                "its process no longer answers and was killed".to_owned()
+                Lost::of("its process no longer answers and was killed")
             }
         }
     }

@@ -61,7 +61,7 @@ impl Drawing for Figure<'_> {
 
 /// Times of the timed candidates, fastest first.
 fn sorted(result: &Tuned) -> Vec<(f64, Choice)> {
-    let timed = result.candidates.iter().filter_map(|trial| match trial.outcome {
+    let timed = result.candidates().iter().filter_map(|trial| match trial.outcome {
         Outcome::Timed { us, .. } => Some((us, trial.schedule)),
         Outcome::Differs { .. } | Outcome::Illegal { .. } | Outcome::Failed { .. } => None,
     });

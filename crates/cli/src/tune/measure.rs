@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use rowloom_codegen::{Choice, Subject};
 use rowloom_runtime::cache::Settings;
 use rowloom_runtime::tuning::search::{Candidate, Found, Step, Stopped, search};
-use rowloom_runtime::tuning::{For, Journal, Outcome, Provenance, Record, Trial};
+use rowloom_runtime::tuning::{For, Journal, Outcome, Provenance, Record, Records, Trial};
 
 use super::bench::Steps;
 use super::protocol::{Job, Text};
@@ -16,14 +16,15 @@ use super::subjects::Named;
 use crate::error::{Error, Result};
 
 impl Run {
-    /// Searches for as long as `budget`, which opening the data is part of.
+    /// Searches for as long as `budget`, which opening the data is part of. An error does not say of
+    /// which subject it is.
     pub fn tune(&mut self, named: &Named, positions: u64, budget: Duration) -> Result<Tuned> {
         let Named { name, subject, indices, .. } = named;
         let title = format!("{name}, S = {positions}");
         let start = Instant::now();
         let default = subject.default_choice();
         let Some(default) = default else {
-            return Err(Error::failed(format!("{title}: the tile that the kernel declares leaves no schedule")));
+            return Err(Error::failed("the tile that the kernel declares leaves no schedule"));
         };
         let mut space = subject.space();
         let place = space.iter().position(|choice| *choice == default).unwrap_or_else(|| {
@@ -41,44 +42,89 @@ impl Run {
         let (bar, workers) = (&self.bar, &mut self.workers);
         bar.set_message(format!("{title}: data"));
         let key = For::of(subject, self.machine.arch, positions);
-        let mut steps = Steps::new(workers, job, space.clone(), place);
+        let mut steps = Steps::new(workers, job, space.clone(), place, budget.saturating_sub(start.elapsed()));
         let here = steps.provenance(default)?;
-        let mut journal = journal(&key, positions, &here, &self.layouts)?;
+        let mut journal = match &here {
+            Some(here) => journal(&key, positions, here, &self.layouts)?,
+            // The data took all of the time: the search tells what was not tried.
+            None => Journal::in_memory(),
+        };
         if !journal.is_empty() {
             let count = journal.len();
             bar.suspend(|| note(&format!("{title}: going on with {count} candidates of an interrupted run")));
         }
-        let left = budget.saturating_sub(start.elapsed());
+        let left = if here.is_some() { budget.saturating_sub(start.elapsed()) } else { Duration::ZERO };
         let observe = &mut |step| show(bar, &title, &space, step);
         let found =
             search(&candidates, place, &mut steps, left, &mut journal, observe).map_err(|stopped| match stopped {
                 Stopped::Bench(error) => error,
-                Stopped::Default(reason) => Error::failed(format!(
-                    "{title}: the default schedule ({default}) does not run as it must: {reason}"
-                )),
+                Stopped::Default(reason) => {
+                    Error::failed(format!("the default schedule ({default}) does not run as it must: {reason}"))
+                }
             })?;
         accuse(bar, &title, &found.trials);
-        let provenance = if found.winner == place { here } else { steps.provenance(space[found.winner])? };
+        steps.give_grace();
         let Found { trials, winner, default_us, winner_us, complete, .. } = found;
-        let measured = default_us.is_finite();
-        let record = Record {
-            key,
-            provenance,
-            positions,
-            default,
-            winner: space[winner],
-            default_us,
-            winner_us,
-            seconds: start.elapsed().as_secs_f64(),
-            date: today(),
-            candidates: trials,
+        let winner = space[winner];
+        let provenance = if winner == default { here } else { steps.provenance(winner)? };
+        let earlier_stays = match &provenance {
+            Some(here) if complete && winner == default => earlier(&mut steps, &key, default, here, &trials),
+            Some(_) | None => None,
         };
-        let Named { read_bytes, written_bytes, .. } = *named;
-        let (name, seconds) = (name.clone(), record.seconds);
-        let candidates = record.candidates.clone();
-        let record = measured.then_some(record);
-        Ok(Tuned { name, positions, complete, seconds, read_bytes, written_bytes, record, failed: None, candidates })
+        let seconds = start.elapsed().as_secs_f64();
+        let (record, candidates) = match provenance.filter(|_| default_us.is_finite()) {
+            Some(provenance) => {
+                let (date, candidates) = (today(), trials);
+                let record = Record {
+                    key,
+                    provenance,
+                    positions,
+                    default,
+                    winner,
+                    default_us,
+                    winner_us,
+                    seconds,
+                    date,
+                    candidates,
+                };
+                (Some(record), Vec::new())
+            }
+            None => (None, trials),
+        };
+        // Its provenance may have come too late.
+        let complete = complete && record.is_some();
+        Ok(Tuned {
+            complete,
+            seconds,
+            record,
+            earlier_stays,
+            candidates,
+            searched: true,
+            ..Tuned::none(named, positions)
+        })
     }
+}
+
+/// Why the record that there is of this key stays, in place of the default: a search whose candidates
+/// failed has not shown that the default is as fast.
+fn earlier(steps: &mut Steps<'_>, key: &For, default: Choice, here: &Provenance, trials: &[Trial]) -> Option<String> {
+    let earlier = Records::of_process().kept(key, &here.product)?;
+    if earlier.winner == default || earlier.check().is_err() {
+        return None;
+    }
+    let failed = |trial: &&Trial| matches!(trial.outcome, Outcome::Failed { .. });
+    let own = trials.iter().find(|trial| trial.schedule == earlier.winner);
+    let others = trials.iter().filter(|trial| !matches!(trial.outcome, Outcome::Illegal { .. })).count();
+    let all_failed = trials.iter().filter(failed).count();
+    let why = match own {
+        Some(own) if failed(&own) => "its winner failed in this search".to_owned(),
+        // It was shown to write other bytes, or is no candidate any more.
+        Some(Trial { outcome: Outcome::Differs { .. } | Outcome::Illegal { .. }, .. }) | None => return None,
+        Some(_) if 2 * all_failed > others => format!("{all_failed} of {others} candidates failed in this search"),
+        Some(_) => return None,
+    };
+    let usable = matches!(steps.provenance(earlier.winner), Ok(Some(made)) if made == earlier.provenance);
+    usable.then(|| format!("the earlier record stays ({}): {why}", earlier.winner))
 }
 
 /// Names every candidate that lies.

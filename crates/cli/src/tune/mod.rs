@@ -13,14 +13,14 @@ mod subjects;
 mod table;
 mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rowloom_codegen::{DType, IntType};
 use rowloom_op_adaln::Layout;
-use rowloom_runtime::tuning::{For, Record};
+use rowloom_runtime::tuning::{For, Record, Records};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::RowCount;
 pub use worker::Args as WorkerArgs;
 pub use worker::run as work;
@@ -123,6 +123,24 @@ fn is_named(kernels: &[String], record: &Record) -> bool {
         For::Kernel { name, .. } => kernels.is_empty() || kernels.contains(name),
         For::Plan { .. } => true,
     }
+}
+
+/// Refuses to write a result over a file of records.
+fn refuse_own(records: &Records, file: &Path, option: &str) -> Result<()> {
+    if records.holds(file) {
+        return Err(Error::failed(format!(
+            "cannot write {}: the records themselves lie in this folder; choose another {option}",
+            file.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a name that neither a kernel of this program nor a record has.
+fn refuse_unknown<'r>(kernels: &[String], records: impl Iterator<Item = &'r Record> + Clone) -> Result<()> {
+    let has = |record: &Record, wanted: &str| matches!(&record.key, For::Kernel { name, .. } if name == wanted);
+    let mut unknown = kernels.iter().filter(|name| !records.clone().any(|record| has(record, name)));
+    unknown.try_for_each(|name| crate::kernels::find(name).map(drop))
 }
 
 /// `30s`, `2m`.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use rowloom_runtime::tuning::{Outcome, Record, Trial};
 use serde::Serialize;
 
+use super::subjects::Named;
+
 /// Speeds of memory in the same run by S: reading, writing, copying. Nothing in emulation.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
@@ -73,11 +75,16 @@ pub struct Result {
     /// What was measured; nothing where the budget ended before the first time. Calls use it from
     /// now on if the search is complete; else it was not kept.
     pub record: Option<Record>,
+    /// Whether the search was begun: not where the budget had run out before.
+    pub searched: bool,
+    /// Why the record that there was stays in place of this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_stays: Option<String>,
     /// Why there is none, where the search itself came to no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Every candidate; the record has them too.
-    #[serde(skip)]
+    /// Every candidate, where there is no record that has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Trial>,
 }
 
@@ -114,10 +121,33 @@ impl Ceilings {
 }
 
 impl Result {
+    /// Of a subject that nothing was found of.
+    pub fn none(named: &Named, positions: u64) -> Result {
+        let Named { name, read_bytes, written_bytes, .. } = named;
+        Result {
+            name: name.clone(),
+            positions,
+            complete: false,
+            seconds: 0.0,
+            read_bytes: *read_bytes,
+            written_bytes: *written_bytes,
+            record: None,
+            searched: false,
+            earlier_stays: None,
+            failed: None,
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Every candidate.
+    pub fn candidates(&self) -> &[Trial] {
+        self.record.as_ref().map_or(&self.candidates, |record| &record.candidates)
+    }
+
     /// How many candidates came to what.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for trial in &self.candidates {
+        for trial in self.candidates() {
             *match trial.outcome {
                 Outcome::Timed { .. } => &mut counts.timed,
                 Outcome::Illegal { .. } => &mut counts.illegal,

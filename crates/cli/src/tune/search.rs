@@ -12,7 +12,7 @@ use super::bench::Workers;
 use super::child::Machine;
 use super::results::{Ceilings, Result as Tuned, Results};
 use super::subjects::{Named, Sizes, subjects};
-use super::{Args, figure, table};
+use super::{Args, figure, refuse_own, table};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::output::{self, Output};
@@ -22,17 +22,24 @@ use crate::report::environment::commit;
 pub fn run(args: &Args) -> Result<()> {
     let wanted = Wanted::of(args)?;
     let output = args.out.as_deref().map(|path| Output::open_with(path, &figure::FILES)).transpose()?;
+    if let Some(path) = output.as_ref().and_then(Output::path) {
+        refuse_own(Records::of_process(), path, "--out")?;
+    }
     let mut run = Run::start(args, &wanted.device)?;
     let list = wanted.list(run.machine.arch)?;
-    let (tuned, ceilings) = run.all(&list)?;
+    let (tuned, ceilings) = run.all(&list);
     run.bar.finish_and_clear();
     let results = wanted.results(&run, tuned, ceilings)?;
     publish(&results, output, args.json)?;
     let failed = results.results.iter().filter(|result| result.failed.is_some()).count();
-    match (failed, results.results.len()) {
-        (0, _) => Ok(()),
-        (failed, all) => Err(Error::failed(format!("{failed} of {all} searches came to no result; see above"))),
+    let mut faults = Vec::new();
+    if failed > 0 {
+        faults.push(format!("{failed} of {} searches came to no result; see above", results.results.len()));
     }
+    if let Some((count, why)) = &run.unkept {
+        faults.push(format!("records of {count} searches are not kept: {why}"));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::failed(faults.join("; "))) }
 }
 
 /// What the command line asks for, where it makes sense.
@@ -110,19 +117,25 @@ impl<'a> Wanted<'a> {
 /// Writes the file, its figure, and what is printed.
 fn publish(results: &Results, output: Option<Output>, json: bool) -> Result<()> {
     let text = serde_json::to_string_pretty(results).map_err(Error::failed)? + "\n";
-    if let Some(output) = output {
+    let write = |output: Output| {
         let (png, svg) = figure::drawn(results)?;
         let beside = figure::FILES.map(str::to_owned);
         let beside: Vec<(String, &[u8])> = beside.into_iter().zip([&*png, svg.as_bytes()]).collect();
-        output.write_with(text.as_bytes(), &beside)?;
-    }
-    output::print(if json { text } else { table::table(results) }.as_bytes())
+        output.write_with(text.as_bytes(), &beside)
+    };
+    // What cannot be written is printed all the same.
+    let written = output.map_or(Ok(()), write);
+    output::print(if json { text } else { table::table(results) }.as_bytes())?;
+    written
 }
 
 /// The device's name; a CPU has nothing to choose.
 fn device(args: &Args) -> Result<String> {
     let name = args.device.as_deref().unwrap_or("cuda:0");
-    let ordinal = name.strip_prefix("cuda:").map(|digits| digits.parse::<u32>().is_ok());
+    let ordinal = name.strip_prefix("cuda:").map(|digits| {
+        // A number may be read with a sign.
+        digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<u32>().is_ok()
+    });
     match (name, ordinal) {
         ("cpu", _) => Err(Error::usage(rowloom_runtime::Error::NoSchedules)),
         ("cuda" | "emulated", _) | (_, Some(true)) => Ok(name.to_owned()),
@@ -138,15 +151,22 @@ pub struct Run {
     pub layouts: Vec<String>,
     begin: Instant,
     budget: Duration,
+    /// How many records could not be kept, and why the first one.
+    unkept: Option<(usize, String)>,
 }
 
 impl Run {
     fn start(args: &Args, device: &str) -> Result<Run> {
         let begin = Instant::now();
-        let mut workers = Workers::start(device)?;
+        let mut workers = Workers::start(device, args.budget)?;
         let machine = workers.machine()?;
-        let layouts = args.layout.iter().map(ToString::to_string).collect();
-        Ok(Run { workers, machine, bar: bar(), layouts, begin, budget: args.budget })
+        let mut layouts: Vec<String> = Vec::new();
+        for layout in args.layout.iter().map(ToString::to_string) {
+            if !layouts.contains(&layout) {
+                layouts.push(layout);
+            }
+        }
+        Ok(Run { workers, machine, bar: bar(), layouts, begin, budget: args.budget, unkept: None })
     }
 
     /// What is left of the budget.
@@ -155,19 +175,24 @@ impl Run {
     }
 
     /// Searches for all of these and keeps the records.
-    fn all(&mut self, list: &[(u64, Named)]) -> Result<(Vec<Tuned>, Ceilings)> {
+    fn all(&mut self, list: &[(u64, Named)]) -> (Vec<Tuned>, Ceilings) {
         let (mut tuned, mut ceilings) = (Vec::new(), Ceilings::default());
         for (at, (positions, named)) in list.iter().enumerate() {
             if (at == 0 || list[at - 1].0 != *positions) && !self.left().is_zero() {
                 let bytes = list.iter().filter(|(other, _)| other == positions).map(|(_, named)| named.most_bytes());
-                ceilings.insert(*positions, self.workers.ceiling(bytes.max().unwrap_or(1))?);
+                let ceiling = self.workers.ceiling(bytes.max().unwrap_or(1), self.left());
+                let ceiling = ceiling.unwrap_or_else(|error| {
+                    self.say(&format!("warning: S = {positions}: how fast memory is was not measured: {error}"));
+                    None
+                });
+                ceilings.insert(*positions, ceiling);
             }
             // Each has the same part of what is left.
             let result = self.one(named, *positions, self.left() / (list.len() - at) as u32);
-            self.keep(&result)?;
+            self.keep(&result);
             tuned.push(result);
         }
-        Ok((tuned, ceilings))
+        (tuned, ceilings)
     }
 
     fn one(&mut self, named: &Named, positions: u64, budget: Duration) -> Tuned {
@@ -178,29 +203,28 @@ impl Run {
                 Ok(result) => return result,
                 // The others may have a result, and what they have is not lost.
                 Err(error) => {
+                    let error = format!("{}, S = {positions}: {error}", named.name);
                     self.say(&format!("error: {error}"));
-                    Some(error.to_string())
+                    Some(error)
                 }
             },
         };
-        Tuned {
-            name: named.name.clone(),
-            positions,
-            complete: false,
-            seconds: start.elapsed().as_secs_f64(),
-            read_bytes: named.read_bytes,
-            written_bytes: named.written_bytes,
-            record: None,
-            failed,
-            candidates: Vec::new(),
-        }
+        let (searched, seconds) = (failed.is_some(), start.elapsed().as_secs_f64());
+        Tuned { searched, seconds, failed, ..Tuned::none(named, positions) }
     }
 
-    /// Keeps the record of a search that came to its end.
-    fn keep(&self, result: &Tuned) -> Result<()> {
+    /// Keeps the record of a search that came to its end, where it can be.
+    fn keep(&mut self, result: &Tuned) {
         match &result.record {
+            Some(_) if result.earlier_stays.is_some() => {
+                let Tuned { name, positions, earlier_stays, .. } = result;
+                let why = earlier_stays.as_deref().unwrap_or_default();
+                self.say(&format!("{name}, S = {positions}: {why}"));
+            }
             Some(record) if result.complete => {
-                Records::of_process().add(record).map_err(Error::failed)?;
+                if let Err(error) = Records::of_process().add(record) {
+                    self.unkept.get_or_insert_with(|| (0, error.to_string())).0 += 1;
+                }
             }
             None if result.failed.is_some() => {}
             Some(_) | None => {
@@ -210,7 +234,6 @@ impl Run {
                 ));
             }
         }
-        Ok(())
     }
 
     fn say(&self, text: &str) {

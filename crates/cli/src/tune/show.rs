@@ -3,13 +3,13 @@
 use rowloom_codegen::ir::Order;
 use rowloom_codegen::spec::MAX_ROWS;
 use rowloom_codegen::{Accumulate, Subject};
-use rowloom_runtime::cache::{Damage, Settings};
-use rowloom_runtime::tuning::{For, Kept, Machine, Record, Records};
+use rowloom_runtime::cache::Damage;
+use rowloom_runtime::tuning::{For, Kept, Machine, Record, Records, one_line};
 use rowloom_runtime::{Declaration, Device, gpus, registered};
 use serde::Serialize;
 
 use super::Args;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, settings};
 use crate::output;
 use crate::pack;
 
@@ -43,13 +43,11 @@ struct Line {
 
 /// Prints the records of the named kernels, or all.
 pub fn run(args: &Args) -> Result<()> {
-    let (settings, faults) = Settings::from_environment();
-    if let Some(fault) = faults.into_iter().next() {
-        return Err(Error::usage(fault));
-    }
+    let settings = settings()?;
     let (mut kept, damaged) = Records::new(&settings).all();
+    super::refuse_unknown(&args.kernels, kept.iter().map(|kept| &*kept.record))?;
     kept.retain(|kept| super::is_named(&args.kernels, &kept.record));
-    let machines = machines(&kept);
+    let machines = machines(kept.iter().map(|kept| &*kept.record));
     let machines: Vec<Machine<'_>> = machines.iter().map(Here::machine).collect();
     let kept = kept.iter();
     let shown = Shown { used: settings.tuned, records: kept.map(|kept| line(kept, &machines)).collect(), damaged };
@@ -63,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// How many records are used on this machine, of how many, and the files that are none.
 pub fn count(records: &Records) -> (usize, usize, Vec<Damage>) {
     let (kept, damaged) = records.all();
-    let machines = machines(&kept);
+    let machines = machines(kept.iter().map(|kept| &*kept.record));
     let machines: Vec<Machine<'_>> = machines.iter().map(Here::machine).collect();
     let usable = kept.iter().filter(|kept| reason(&kept.record, &machines).is_none()).count();
     (usable, kept.len(), damaged)
@@ -75,7 +73,7 @@ fn line(kept: &Kept, machines: &[Machine<'_>]) -> Line {
     Line {
         file: kept.file.display().to_string(),
         r#for: record.key.clone(),
-        what: record.key.to_string(),
+        what: in_words(record),
         product: record.provenance.product.clone(),
         default: record.default.to_string(),
         winner: record.winner.to_string(),
@@ -97,18 +95,19 @@ fn text(shown: &Shown) -> String {
     for line in &shown.records {
         if line.file != file {
             file = &line.file;
-            text += &format!("{file}\n");
+            text += &format!("{}\n", one_line(file));
         }
         let Line { what, default, winner, default_us, winner_us, candidates, date, .. } = line;
+        let date = one_line(date);
         text += &format!("  {what}\n    winner  {winner_us:.1} us  {winner}\n");
         text += &format!("    default {default_us:.1} us  {default}\n    {candidates} candidates, {date}; ");
         text += &match &line.reason {
             None => "used here\n".to_owned(),
-            Some(reason) => format!("not used here: {reason}\n"),
+            Some(reason) => format!("not used here: {}\n", one_line(reason)),
         };
     }
     for Damage { path, reason } in &shown.damaged {
-        text += &format!("{}\n  not used: {reason}\n", path.display());
+        text += &format!("{}\n  not used: {}\n", one_line(&path.display().to_string()), one_line(reason));
     }
     if shown.records.is_empty() && shown.damaged.is_empty() {
         text += "no records; `rowloom tune KERNEL` makes some\n";
@@ -120,13 +119,14 @@ fn text(shown: &Shown) -> String {
 const EMULATED: &str = "emulated";
 
 /// What calls of this machine run on: its GPUs, none of which is opened, and the emulation.
-enum Here {
+pub enum Here {
     Gpu(rowloom_runtime::Gpu, String),
     Emulated(Device),
 }
 
 impl Here {
-    fn machine(&self) -> Machine<'_> {
+    /// As records name it.
+    pub fn machine(&self) -> Machine<'_> {
         match self {
             Here::Gpu(gpu, cuda) => Machine::of_gpu(gpu, cuda),
             Here::Emulated(device) => Machine::of_device(device).expect("an emulated device has schedules"),
@@ -134,17 +134,21 @@ impl Here {
     }
 }
 
-fn machines(kept: &[Kept]) -> Vec<Here> {
+/// What the calls of this machine that these records may be for run on.
+pub fn machines<'r>(mut records: impl Iterator<Item = &'r Record>) -> Vec<Here> {
     // Where there is no driver, there is no GPU.
     let (gpus, cuda) = gpus().unwrap_or_default();
     let gpus = gpus.into_iter().map(|gpu| Here::Gpu(gpu, cuda.clone()));
     // Opening it looks for a compiler.
-    let emulated = kept.iter().any(|kept| kept.record.provenance.product == EMULATED);
+    let emulated = records.any(|record| record.provenance.product == EMULATED);
     gpus.chain(emulated.then(|| Device::emulated(0).ok().map(Here::Emulated)).flatten()).collect()
 }
 
 /// Why a record is not used here; `None` when it is.
-fn reason(record: &Record, machines: &[Machine<'_>]) -> Option<String> {
+pub fn reason(record: &Record, machines: &[Machine<'_>]) -> Option<String> {
+    if let Err(why) = record.check() {
+        return Some(why.to_string());
+    }
     let product = &record.provenance.product;
     let own: Vec<&Machine<'_>> = machines.iter().filter(|machine| machine.product == *product).collect();
     if own.is_empty() {
@@ -160,6 +164,12 @@ fn reason(record: &Record, machines: &[Machine<'_>]) -> Option<String> {
     let reasons: Vec<String> =
         own.iter().map_while(|machine| machine.check(&subject, record).err()).map(|why| why.to_string()).collect();
     (reasons.len() == own.len()).then(|| reasons[0].clone())
+}
+
+/// What a record is for, with the type of its sums where this program has the kernel.
+pub fn in_words(record: &Record) -> String {
+    let subject = record.check().ok().and_then(|()| subject(record));
+    record.key.in_words(subject.as_ref().and_then(For::sums))
 }
 
 /// What a record is of, if this program has it.

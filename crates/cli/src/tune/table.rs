@@ -31,7 +31,9 @@ pub fn table(results: &Results) -> String {
         };
         winners.push(match &result.record {
             None if result.failed.is_some() => result.failed.clone().unwrap_or_default(),
-            None => "nothing was timed: the budget had run out".to_owned(),
+            None if !result.searched => "not searched: the budget had run out".to_owned(),
+            None => "nothing was timed: the budget ran out".to_owned(),
+            Some(_) if result.earlier_stays.is_some() => result.earlier_stays.clone().unwrap_or_default(),
             Some(record) if !result.complete => format!("the default, for the budget ran out: {}", record.default),
             Some(record) if record.winner == record.default => format!("the default: {}", record.default),
             Some(record) => record.winner.to_string(),

@@ -48,7 +48,7 @@ impl Settings {
     pub(super) const JIT: &'static str = "ROWLOOM_JIT";
 
     /// The variable that turns records of tuning off.
-    pub(crate) const TUNE: &'static str = "ROWLOOM_TUNE";
+    pub const TUNE: &'static str = "ROWLOOM_TUNE";
 
     /// The environment variables that are read.
     pub const ENVIRONMENT: [&'static str; 5] =

@@ -110,6 +110,11 @@ impl Accelerator for Emulated {
         2
     }
 
+    /// The host's.
+    fn free_bytes(&self, _stream: u64) -> Result<Option<u64>, Error> {
+        Ok(crate::host::free_memory_bytes())
+    }
+
     fn open_stream(&self) -> Result<u64, Error> {
         Ok(self.streams.fetch_add(1, Ordering::Relaxed))
     }

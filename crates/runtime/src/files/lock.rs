@@ -33,8 +33,8 @@ pub(crate) enum Outcome {
 
 /// Waits for the lock of this file, `timeout` at most.
 pub(crate) fn lock(path: &Path, timeout: Duration) -> Outcome {
-    // A pipe would be opened once somebody reads it.
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
+    // A pipe would be opened once somebody reads it; a link leads to what is not ours.
+    if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return Outcome::None(io::Error::other("its lock is no regular file"));
     }
     let open = || OpenOptions::new().create(true).truncate(false).write(true).open(path);
@@ -65,15 +65,15 @@ pub(crate) fn lock(path: &Path, timeout: Duration) -> Outcome {
 
 /// Whether an open file is still the one of this path.
 #[cfg(unix)]
-fn lies_at(file: &File, path: &Path) -> bool {
+pub(crate) fn lies_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let same =
         |file: &std::fs::Metadata, there: &std::fs::Metadata| (file.dev(), file.ino()) == (there.dev(), there.ino());
-    matches!((file.metadata(), path.metadata()), (Ok(file), Ok(there)) if same(&file, &there))
+    matches!((file.metadata(), path.symlink_metadata()), (Ok(file), Ok(there)) if same(&file, &there))
 }
 
 /// Other systems remove no file that is open.
 #[cfg(not(unix))]
-fn lies_at(_: &File, _: &Path) -> bool {
+pub(crate) fn lies_at(_: &File, _: &Path) -> bool {
     true
 }

@@ -2,8 +2,8 @@
 
 pub(crate) mod lock;
 
-use std::fs::DirBuilder;
-use std::io::{self, Write as _};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// What the names of unfinished files begin with.
@@ -39,6 +39,28 @@ pub(crate) fn create(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// What is in a regular file, of at most so many bytes: why it cannot be had, or nothing where there
+/// is no such file.
+pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, String> {
+    let metadata = match path.metadata() {
+        Ok(metadata) => metadata,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    // Opening a pipe would wait for its writer.
+    if !metadata.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    // It may grow meanwhile, or have a size that is none, such as a file of /proc.
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("it is larger than {} MiB", limit >> 20));
+    }
+    Ok(Some(bytes))
 }
 
 /// The file, or a folder above it, is not there.

@@ -7,13 +7,15 @@
 //! file that cannot be written, or that another run uses, is done without.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::files;
+use crate::files::lock::lies_at;
+use crate::notice;
 
 /// What is known of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ pub struct Journal {
     /// Those that are begun in this one.
     running: HashSet<String>,
 }
+
+/// Most bytes that are read: far more than what a search learns.
+const LIMIT: u64 = 16 << 20;
 
 /// Begun so often without a good end, a source is not begun again.
 const TRIES: u32 = 2;
@@ -79,18 +84,7 @@ impl Journal {
     /// forgotten.
     pub fn open(path: &Path, search: &str) -> Journal {
         let mut journal = Journal::default();
-        let opened = path
-            .parent()
-            .map_or(Ok(()), files::create)
-            .and_then(|()| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path));
-        let Ok(mut file) = opened else { return journal };
-        if file.try_lock().is_err() {
-            return journal;
-        }
-        let mut text = Vec::new();
-        if file.read_to_end(&mut text).is_err() {
-            return journal;
-        }
+        let Ok((before, text)) = earlier(path) else { return journal };
         let text = String::from_utf8_lossy(&text);
         let mut lines = text.lines().map(serde_json::from_str::<Line>);
         if matches!(lines.next(), Some(Ok(Line::Search(of))) if of == search) {
@@ -98,9 +92,7 @@ impl Journal {
             lines.map_while(Result::ok).for_each(|line| journal.replay(line));
         }
         // Written anew, so that no half line is left in the middle.
-        if file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).is_err() {
-            return journal;
-        }
+        let Ok(file) = anew(path, before.is_some()) else { return journal };
         journal.file = Some((path.to_owned(), file));
         journal.write(&Line::Search(search.to_owned()));
         let known: Vec<(String, Known)> =
@@ -184,7 +176,9 @@ impl Journal {
 
     /// The search is over: the next one begins anew.
     pub(super) fn finish(&mut self) {
-        if let Some((path, _)) = self.file.take() {
+        if let Some((path, file)) = self.file.take()
+            && lies_at(&file, &path)
+        {
             // One that stays costs the next search nothing but what it would find again.
             let _ = std::fs::remove_file(path);
         }
@@ -200,8 +194,51 @@ impl Journal {
     }
 }
 
+/// What an earlier run has left, locked, if there is something: nothing is read, made or waited for
+/// where something else than a file of ours lies.
+fn earlier(path: &Path) -> io::Result<(Option<File>, Vec<u8>)> {
+    if let Some(folder) = path.parent() {
+        files::create(folder)?;
+    }
+    let mut text = Vec::new();
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, text)),
+        Err(error) => return Err(error),
+        Ok(there) if !there.is_file() => {
+            let path = path.display();
+            let message = format!("what a search learns is not kept in {path}: it is no regular file");
+            notice::once(&format!("journal {path}"), &message);
+            return Err(io::Error::other(message));
+        }
+        Ok(_) => {}
+    }
+    let file = File::open(path)?;
+    file.try_lock()?;
+    if !lies_at(&file, path) {
+        return Err(io::Error::other("another run has it"));
+    }
+    let mut start = (&file).take(LIMIT + 1);
+    start.read_to_end(&mut text)?;
+    if text.len() as u64 > LIMIT {
+        text.clear();
+    }
+    Ok((Some(file), text))
+}
+
+/// An empty file, locked, in the place of what an earlier run has left, if it has.
+fn anew(path: &Path, replaces: bool) -> io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let file = tempfile::Builder::new().prefix(files::UNFINISHED).tempfile_in(folder)?;
+    file.as_file().try_lock()?;
+    // Two runs may begin at once: the first one has it.
+    let placed = if replaces { file.persist(path) } else { file.persist_noclobber(path) };
+    placed.map_err(|error| error.error)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
 
     #[test]
@@ -224,6 +261,36 @@ mod tests {
         }
         assert!(Journal::open(&path, "another search").is_empty());
         assert!(Journal::open(&path, "a search").is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn whatever_lies_in_its_place_is_left_alone() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let (cache, own) = (folder.path().join("cache"), folder.path().join("own"));
+        std::fs::write(&own, "kept").expect("written");
+        drop(Journal::in_folder(&cache, "s"));
+        let mode = |path: &Path| path.metadata().expect("a folder").permissions().mode() & 0o777;
+        assert_eq!((mode(&cache), mode(&cache.join(PART))), (0o700, 0o700));
+        let path = cache.join(PART).join("x");
+        for target in [&*own, Path::new("/dev/zero"), Path::new("/none")] {
+            symlink(target, &path).expect("a link");
+            let mut journal = Journal::open(&path, "s");
+            journal.learn("a", "", Known::Equal);
+            journal.finish();
+            assert!(path.symlink_metadata().expect("a link").is_symlink());
+            std::fs::remove_file(&path).expect("removed");
+        }
+        assert_eq!(std::fs::read_to_string(&own).expect("a file"), "kept");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+        Journal::open(&path, "s").learn("a", "", Known::Equal);
+        std::fs::remove_file(&path).expect("removed");
+        // Larger than any: begun anew.
+        File::create(&path).and_then(|file| file.set_len(LIMIT + 1)).expect("a file");
+        Journal::open(&path, "s").learn("a", "", Known::Equal);
+        assert_eq!(Journal::open(&path, "s").known("a"), Some(&Known::Equal));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a record depends on besides what it is for.
 
-use rowloom_codegen::{Arch, Source, Subject};
+use rowloom_codegen::{Arch, SClass, Source, Subject};
 
 use super::{Provenance, Record};
 use crate::cache::CodeCache;
@@ -8,6 +8,7 @@ use crate::cuda::{self, Gpu};
 use crate::device::{Device, Place};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::notice::one_line;
 
 /// A device as records name it.
 pub struct Machine<'a> {
@@ -30,13 +31,16 @@ pub enum Refusal {
     /// Another product, driver or NVRTC.
     #[error("it was made with {what} {made}, and this is {here}")]
     Other {
-        /// `the GPU`, `driver` or `NVRTC`.
+        /// `the GPU`, `the architecture`, `driver` or `NVRTC`.
         what: &'static str,
         /// Of the record.
         made: String,
         /// Of this machine.
         here: String,
     },
+    /// No search writes such a record.
+    #[error("it is no record of a search: {0}")]
+    Unsound(String),
     /// Its schedule generates another source.
     #[error("its schedule generated the source {made}, and generates {here} now")]
     Source {
@@ -107,8 +111,17 @@ impl<'a> Machine<'a> {
     /// # Errors
     /// The first thing that is not.
     pub fn check(&self, subject: &Subject, record: &Record) -> Result<(), Refusal> {
+        record.check()?;
         let Provenance { product, driver, nvrtc, source } = &record.provenance;
         same("the GPU", Some(product), Some(&self.product))?;
+        let (made, here) = (record.key.arch().to_string(), self.arch.to_string());
+        same("the architecture", Some(&made), Some(&here))?;
+        if let Subject::Kernel { kernel, spec } = subject
+            && SClass::of(record.positions, kernel.order.block) != spec.s_class
+        {
+            let what = format!("S = {} is of another class than its Spec says", record.positions);
+            return Err(Refusal::Unsound(what));
+        }
         same("driver", driver.as_ref(), self.driver.as_ref())?;
         let generated = subject.generate(&record.winner).map_err(|fault| Refusal::Illegal(fault.to_string()))?;
         let here = generated.hash().to_string();
@@ -124,7 +137,7 @@ fn same(what: &'static str, made: Option<&String>, here: Option<&String>) -> Res
     if made == here {
         return Ok(());
     }
-    let name = |value: Option<&String>| value.map_or_else(|| "none".to_owned(), String::clone);
+    let name = |value: Option<&String>| value.map_or_else(|| "none".to_owned(), |value| one_line(value));
     Err(Refusal::Other { what, made: name(made), here: name(here) })
 }
 

@@ -17,6 +17,7 @@ mod sheet;
 mod store;
 mod testbed;
 
+pub use crate::notice::one_line;
 pub use chosen::{Chosen, ChosenBy};
 pub use compile::{Generate, compile};
 pub use data::Indices;

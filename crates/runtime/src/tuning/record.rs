@@ -4,8 +4,11 @@ use std::fmt;
 
 use rowloom_codegen::cuda::PlanShape;
 use rowloom_codegen::ir::{Direction, Kernel, Order};
-use rowloom_codegen::{Accumulate, Arch, Choice, Spec, Subject, Verified};
+use rowloom_codegen::{Accumulate, Arch, Choice, SClass, Spec, Subject, Verified};
 use serde::{Deserialize, Serialize};
+
+use super::Refusal;
+use crate::notice::one_line;
 
 /// One search and what it found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,6 +131,53 @@ pub enum Outcome {
     },
 }
 
+impl Record {
+    /// Whether it is what a search may have made, as far as it tells by itself.
+    ///
+    /// # Errors
+    /// The first thing that no search writes.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let unsound = |what: String| Err(Refusal::Unsound(what));
+        let bucket = self.key.positions();
+        if bucket != Bucket::of(bucket.from) {
+            return unsound(format!("S = {bucket} is not from a power of two to the next"));
+        }
+        if !bucket.holds(self.positions) {
+            return unsound(format!("it was measured at S = {}, which is not in {bucket}", self.positions));
+        }
+        if let For::Kernel { spec, kernel, .. } = &self.key {
+            // Which S are one block, the kernel alone tells.
+            let is_long = SClass::of(self.positions, 1) == SClass::Long;
+            if is_long != (spec.s_class == SClass::Long) {
+                return unsound(format!("S = {} is of another class than its Spec says", self.positions));
+            }
+            if !is_hash(kernel) {
+                return unsound("it names its kernel by what is no hash".to_owned());
+            }
+        }
+        if !is_hash(&self.provenance.source) {
+            return unsound("its source is named by what is no hash".to_owned());
+        }
+        let of_candidates = self.candidates.iter().filter_map(|trial| match trial.outcome {
+            Outcome::Timed { us, .. } => Some(us),
+            Outcome::Differs { .. } | Outcome::Illegal { .. } | Outcome::Failed { .. } => None,
+        });
+        let mut times = [self.default_us, self.winner_us].into_iter().chain(of_candidates);
+        if let Some(us) = times.find(|us| !(us.is_finite() && *us > 0.0)) {
+            return unsound(format!("{us} us is no time"));
+        }
+        if !(self.seconds.is_finite() && self.seconds >= 0.0) {
+            return unsound(format!("the search took {} s", self.seconds));
+        }
+        Ok(())
+    }
+}
+
+/// Whether it is a hash as records write it.
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 impl Bucket {
     /// Whether it holds `positions`.
     pub fn holds(self, positions: u64) -> bool {
@@ -147,9 +197,17 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// In words for people; keys that differ may read alike.
+/// In words for people; keys that differ may read alike. The order of sums is in the kernel's hash
+/// alone: [`For::in_words`] names it where it is known.
 impl fmt::Display for For {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(None))
+    }
+}
+
+impl For {
+    /// In one line for people, with the type of its sums where the kernel is known and has some.
+    pub fn in_words(&self, sums: Option<Accumulate>) -> String {
         let list = |words: Vec<String>| words.join(", ");
         match self {
             For::Kernel { name, direction, spec, positions, kernel: _ } => {
@@ -161,20 +219,35 @@ impl fmt::Display for For {
                 let floats = list(spec.floats.iter().map(ToString::to_string).collect());
                 let counts = list(spec.counts.iter().map(ToString::to_string).collect());
                 let (hidden, arch) = (spec.hidden, spec.arch);
-                write!(
-                    f,
-                    "{name} {direction}{checked} of {floats}, rows {counts}, H = {hidden}, {arch}, S = {positions}"
+                let sums = sums.map_or(String::new(), |sums| format!(", {sums} sums"));
+                let name = one_line(name);
+                format!(
+                    "{name} {direction}{checked} of {floats}{sums}, rows {counts}, H = {hidden}, {arch}, S = {positions}"
                 )
             }
             For::Plan { shape, arch, positions } => {
                 let terms = list(shape.terms.iter().map(|term| format!("{} below {}", term.ty, term.bound)).collect());
-                write!(f, "a plan of {terms}, rows {}, {arch}, S = {positions}", shape.rows)
+                format!("a plan of {terms}, rows {}, {arch}, S = {positions}", shape.rows)
             }
         }
     }
-}
 
-impl For {
+    /// The type of a subject's sums, if it has any.
+    pub fn sums(subject: &Subject) -> Option<Accumulate> {
+        match subject {
+            Subject::Kernel { kernel, .. } if kernel.sums() => Some(kernel.order.accumulate),
+            Subject::Kernel { .. } | Subject::Plan(_) => None,
+        }
+    }
+
+    /// The architecture whose sources it is for.
+    pub fn arch(&self) -> Arch {
+        match self {
+            For::Kernel { spec, .. } => spec.arch,
+            For::Plan { arch, .. } => *arch,
+        }
+    }
+
     /// The S that share it.
     pub fn positions(&self) -> Bucket {
         match self {

@@ -134,6 +134,10 @@ impl<B: Bench> Search<'_, B> {
                 observe(Step::Compiling { done, of });
             };
             bench.compile(some, &mut each).map_err(Stopped::Bench)?;
+            self.default_is_well()?;
+            if some.iter().any(|&at| self.status[at] == Status::Legal) {
+                return Ok(false);
+            }
         }
         self.default_is_well()?;
         Ok(true)
@@ -150,12 +154,15 @@ impl<B: Bench> Search<'_, B> {
                 return Ok(false);
             }
             (self.observe)(Step::Gating { done, of });
-            self.gate_one(candidates, at)?;
+            if !self.gate_one(candidates, at)? {
+                return Ok(false);
+            }
         }
         Ok(true)
     }
 
-    fn gate_one(&mut self, candidates: &[Candidate], at: usize) -> Result<(), Stopped<B::Error>> {
+    /// Whether the gate said something before the budget had run out.
+    fn gate_one(&mut self, candidates: &[Candidate], at: usize) -> Result<bool, Stopped<B::Error>> {
         if let Ok(source) = &candidates[at].source {
             self.journal.begin(source);
         }
@@ -163,6 +170,7 @@ impl<B: Bench> Search<'_, B> {
             Gate::Equal => Status::Equal,
             Gate::Differs(place) => Status::Differs(place),
             Gate::Failed(reason) => Status::Failed(reason),
+            Gate::Late => return Ok(false),
         };
         self.status[at].note(self.journal, &candidates[at]);
         if at == self.default {
@@ -170,7 +178,7 @@ impl<B: Bench> Search<'_, B> {
         } else if matches!(self.status[at], Status::Differs(_)) {
             (self.observe)(Step::Liar { candidate: at });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Compares the winner once more, after all its runs: a rare race may show by now. One that
@@ -181,7 +189,9 @@ impl<B: Bench> Search<'_, B> {
             if winner == self.default {
                 return Ok(true);
             }
-            self.gate_one(candidates, winner)?;
+            if !self.gate_one(candidates, winner)? {
+                return Ok(false);
+            }
             if self.status[winner] == Status::Equal {
                 return Ok(true);
             }
@@ -198,17 +208,28 @@ impl<B: Bench> Search<'_, B> {
         }
     }
 
-    /// Times a candidate once, as part of a round.
-    fn time(&mut self, candidates: &[Candidate], at: usize, round: usize) -> Result<(), Stopped<B::Error>> {
+    /// Times a candidate once, as part of a round. Whether it ended before the budget did.
+    fn time(&mut self, candidates: &[Candidate], at: usize, round: usize) -> Result<bool, Stopped<B::Error>> {
+        // The gate is no launch as timing makes it: the first one is written down too.
+        let is_first = self.times[at].is_empty();
+        if is_first && let Ok(source) = &candidates[at].source {
+            self.journal.begin(source);
+        }
         match self.bench.time(at).map_err(Stopped::Bench)? {
-            Time::Us(us) => self.times[at].push((round, us)),
+            Time::Us(us) => {
+                self.times[at].push((round, us));
+                if is_first {
+                    self.status[at].note(self.journal, &candidates[at]);
+                }
+            }
+            Time::Late => return Ok(false),
             Time::Failed(reason) => {
                 self.status[at] = Status::Failed(reason);
                 self.status[at].note(self.journal, &candidates[at]);
                 self.default_is_well()?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn rounds(&mut self, candidates: &[Candidate]) -> Result<bool, Stopped<B::Error>> {
@@ -219,7 +240,9 @@ impl<B: Bench> Search<'_, B> {
                 if round > 0 && !self.has(1.0) {
                     break;
                 }
-                self.time(candidates, self.default, round)?;
+                if !self.time(candidates, self.default, round)? {
+                    return Ok(round > 0);
+                }
             }
             return Ok(true);
         }
@@ -233,10 +256,9 @@ impl<B: Bench> Search<'_, B> {
             }
             (self.observe)(Step::Round { round, of: ROUNDS, candidates: left.len() });
             for at in shuffled(&left, round) {
-                if !self.has(1.0) {
+                if !self.has(1.0) || !self.time(candidates, at, round)? {
                     return Ok(false);
                 }
-                self.time(candidates, at, round)?;
             }
             left.retain(|&at| self.status[at] == Status::Equal);
             if round + 1 >= DROP_AFTER {
@@ -266,8 +288,8 @@ impl<B: Bench> Search<'_, B> {
                 _ => finalists.iter().rev().copied().collect(),
             };
             for at in order {
-                if self.status[at] == Status::Equal {
-                    self.time(candidates, at, ROUNDS + pair)?;
+                if self.status[at] == Status::Equal && !self.time(candidates, at, ROUNDS + pair)? {
+                    return Ok(false);
                 }
             }
         }

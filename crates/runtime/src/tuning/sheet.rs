@@ -11,6 +11,10 @@ use crate::files;
 /// Version of the format.
 const FORMAT: u32 = 1;
 
+/// Most bytes that are read, so that a file that is none of records holds up no launch: hundreds of
+/// records.
+const LIMIT: u64 = 32 << 20;
+
 /// Longest part of a file's name that is not cut.
 const LONGEST: usize = 100;
 
@@ -100,16 +104,7 @@ impl Sheet {
     /// # Errors
     /// Why it cannot be used.
     pub fn read(path: &Path) -> Result<Option<Sheet>, String> {
-        let metadata = match path.metadata() {
-            Ok(metadata) => metadata,
-            Err(error) if files::is_absent(&error) => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-        };
-        // Opening a pipe would wait for its writer.
-        if !metadata.is_file() {
-            return Err("it is no regular file".to_owned());
-        }
-        let text = std::fs::read(path).map_err(|error| error.to_string())?;
+        let Some(text) = files::read_bounded(path, LIMIT)? else { return Ok(None) };
         // The version first: a later one may have other fields.
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         match value.get("format") {
@@ -127,9 +122,13 @@ impl Sheet {
     /// Its text.
     ///
     /// # Errors
-    /// When a number of it is none.
+    /// When a number of it is none, or it is larger than what is read.
     pub fn text(&self) -> Result<String, String> {
-        Ok(serde_json::to_string_pretty(self).map_err(|error| error.to_string())? + "\n")
+        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())? + "\n";
+        if text.len() as u64 > LIMIT {
+            return Err(format!("its records would be more than {} MiB", LIMIT >> 20));
+        }
+        Ok(text)
     }
 }
 

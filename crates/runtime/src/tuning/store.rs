@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rowloom_codegen::Subject;
+use rowloom_codegen::{Accumulate, Subject};
 
 use super::sheet::{Of, Sheet};
 use super::{For, Machine, Record, Refusal, command};
@@ -52,12 +52,14 @@ pub enum Found {
 
 /// A record that is not used, and why.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the record of {} in {} is not used: {why}; {}", record.key, file.display(), remedy(command.as_deref()))]
+#[error("the record of {} in {} is not used: {why}; {}", record.key.in_words(*sums), file.display(), remedy(command.as_deref()))]
 pub struct Refused {
     /// The record.
     pub record: Arc<Record>,
     /// Where it lies.
     pub file: PathBuf,
+    /// The type of the sums of what it is for, if it has any.
+    pub sums: Option<Accumulate>,
     /// Why.
     pub why: Refusal,
     /// The command that makes another one of the same key; none for what only a program of one's
@@ -131,6 +133,7 @@ impl Records {
                     let record = record.clone();
                     refused.get_or_insert_with(|| Refused {
                         command: command::of(subject, &record),
+                        sums: For::sums(subject),
                         record,
                         file,
                         why,
@@ -179,8 +182,7 @@ impl Records {
     /// As [`Records::add`]: then some may have been added.
     pub fn add_all(&self, records: &[Arc<Record>]) -> Result<Vec<Added>, Error> {
         let Some(folder) = &self.folder else {
-            let problem = "the cache is turned off: ROWLOOM_CACHE_DIR is empty, or there is no home".to_owned();
-            return Err(Error::Records { path: PathBuf::from(PART), problem });
+            return Err(Error::NoCache);
         };
         let part = folder.join(PART);
         let refused = |path: &Path, problem: String| Error::Records { path: path.to_owned(), problem };
@@ -219,6 +221,27 @@ impl Records {
         Ok(added)
     }
 
+    /// The record of a key and product in the cache folder, whatever the environment turns off. It
+    /// may not be usable here.
+    pub fn kept(&self, key: &For, product: &str) -> Option<Arc<Record>> {
+        let product = product.to_owned();
+        let of = match key {
+            For::Kernel { name, .. } => Of::Kernel { name: name.clone(), product },
+            For::Plan { .. } => Of::Plan { product },
+        };
+        let file = self.folder.as_ref()?.join(PART).join(of.file_name());
+        let sheet = Sheet::read(&file).and_then(|sheet| expect(sheet, &of)).ok()??;
+        sheet.records.into_iter().find(|record| record.key == *key)
+    }
+
+    /// Whether a file lies among the records themselves.
+    pub fn holds(&self, file: &Path) -> bool {
+        let parts = [&self.pack, &self.folder].into_iter().flatten().map(|folder| folder.join(PART));
+        let whole = |path: &Path| path.canonicalize().ok();
+        let folder = file.parent().and_then(whole);
+        parts.into_iter().any(|part| whole(&part).is_some_and(|part| folder.as_ref() == Some(&part)))
+    }
+
     /// Every record there is, whatever the environment turns off, and every file that is none of records.
     pub fn all(&self) -> (Vec<Kept>, Vec<Damage>) {
         let (mut kept, mut damaged) = (Vec::new(), Vec::new());
@@ -226,9 +249,11 @@ impl Records {
             let part = folder.join(PART);
             let mut paths: Vec<PathBuf> = match part.read_dir() {
                 Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-                Err(error) if files::is_absent(&error) => continue,
                 Err(error) => {
-                    damaged.push(Damage { path: part, reason: error.to_string() });
+                    damaged.extend(no_folder(folder).or_else(|| no_folder(&part)).map_or_else(
+                        || (!files::is_absent(&error)).then(|| Damage { path: part, reason: error.to_string() }),
+                        Some,
+                    ));
                     continue;
                 }
             };
@@ -249,6 +274,12 @@ impl Records {
         }
         (kept, damaged)
     }
+}
+
+/// What lies in the place of a folder, if it is none.
+fn no_folder(path: &Path) -> Option<Damage> {
+    let is_other = path.metadata().is_ok_and(|there| !there.is_dir());
+    is_other.then(|| Damage { path: path.to_owned(), reason: "it is no folder".to_owned() })
 }
 
 /// The folder of records. A pack's is for whoever may read the pack.
@@ -291,7 +322,21 @@ fn expect(sheet: Option<Sheet>, of: &Of) -> Result<Option<Sheet>, String> {
 /// The records of a file, none of one that is of no use.
 fn used(file: &Path, of: &Of) -> Vec<Arc<Record>> {
     match Sheet::read(file).and_then(|sheet| expect(sheet, of)) {
-        Ok(sheet) => sheet.map_or_else(Vec::new, |sheet| sheet.records),
+        Ok(sheet) => {
+            let mut records = sheet.map_or_else(Vec::new, |sheet| sheet.records);
+            records.retain(|record| match record.check() {
+                Ok(()) => true,
+                Err(why) => {
+                    let (key, file) = (&record.key, file.display());
+                    notice::once(
+                        &format!("record {key:?} in {file}"),
+                        &format!("the record of {key} in {file} is not used: {why}"),
+                    );
+                    false
+                }
+            });
+            records
+        }
         Err(reason) => {
             let file = file.display();
             let message = format!("the records of tuning in {file} are not used: {reason}");

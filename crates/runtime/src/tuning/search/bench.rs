@@ -11,7 +11,8 @@ pub trait Bench {
     /// What ends the search.
     type Error;
 
-    /// Compiles these, and tells of each whether it could be.
+    /// Compiles these, and tells of each whether it could be; of some it tells nothing when the
+    /// budget runs out.
     ///
     /// # Errors
     /// What ends the search.
@@ -47,6 +48,8 @@ pub enum Gate {
     Differs(String),
     /// It did not run to its end: why.
     Failed(String),
+    /// The budget ran out before its end.
+    Late,
 }
 
 /// What timing says.
@@ -56,6 +59,8 @@ pub enum Time {
     Us(f64),
     /// It did not run to its end: why.
     Failed(String),
+    /// The budget ran out before its end.
+    Late,
 }
 
 /// A member of the space.
