@@ -223,6 +223,77 @@ fn a_team_shares_one_file() {
     assert_eq!((code, error.lines().count()), (Some(2), 1), "{error}");
 }
 
+/// What is usable here is not given up for what is not.
+#[test]
+fn an_import_keeps_what_is_used_here_and_refuses_what_no_search_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to, file) = (folder.path().join("from"), folder.path().join("to"), folder.path().join("e.json"));
+    let file = file.to_str().expect("a plain path");
+    let own = record(&backward(), S, &emulation());
+    let mut old = own.clone();
+    old.provenance.source = "0".repeat(64);
+    keep(&from, &[old]);
+    keep(&to, &[own]);
+    succeeds(&["tune", "--export", file], &from);
+    let before = files(&to);
+    let text = succeeds(&["tune", "--import", file], &to);
+    let words =
+        "f32 sums, rows 9, H = 8, sm_90, S = 256..=511, on emulated; the new one is not used here: its schedule";
+    assert!(text.starts_with("kept      adaln_row_gather backward") && text.contains(words), "{text}");
+    assert_eq!(files(&to), before);
+    // Where there is nothing to lose it is taken.
+    assert!(succeeds(&["tune", "--import", file], &folder.path().join("new")).starts_with("new "));
+
+    let exported = fs::read_to_string(file).expect("a file");
+    fs::write(file, exported.replace("\"positions\": 300", "\"positions\": 3000")).expect("written");
+    let error = fails(&["tune", "--import", file], &to);
+    assert!(error.contains("it is no record of a search: it was measured at S = 3000"), "{error}");
+    assert_eq!(files(&to), before);
+    let (_, text) = &before[0];
+    let path = to.join("tuning").join(&before[0].0);
+    let text = text.replace("\"date\": \"2026", "\"date\": \"\\u001b[31m2026\\n");
+    fs::write(&path, text.replace("\"positions\": 300", "\"positions\": 3000")).expect("written");
+    let shown = succeeds(&["tune", "--show"], &to);
+    assert!(shown.contains("not used here: it is no record of a search: it was measured at S = 3000"), "{shown}");
+    assert!(shown.contains("\\u{1b}[31m2026\\n-11-30") && !shown.contains('\u{1b}'), "{shown}");
+}
+
+#[test]
+fn records_are_not_written_over_and_names_that_nothing_has_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path().join("cache");
+    keep(&cache, &[record(&backward(), S, &emulation())]);
+    let before = files(&cache);
+    let own = cache.join("tuning").join(&before[0].0);
+    let own = own.to_str().expect("a plain path");
+    let error = fails(&["tune", "--export", own], &cache);
+    assert!(error.contains("the records themselves lie in this folder; choose another --export"), "{error}");
+    assert_eq!(files(&cache), before);
+    assert!(fails(&["tune", "--export", "/none/e.json"], &cache).contains("make it or choose another --export"));
+    let pipe = folder.path().join("pipe");
+    let pipe = pipe.to_str().expect("a plain path");
+    assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
+    assert!(fails(&["tune", "--export", pipe], &cache).contains("it is no regular file"));
+    let file = folder.path().join("e.json");
+    let file = file.to_str().expect("a plain path");
+    for arguments in [&["tune", "--show", "nope"][..], &["tune", "--export", file, "nope"]] {
+        let (code, text, error) = rowloom(arguments, &cache, &[]);
+        assert_eq!((code, &*text, error.lines().count()), (Some(2), "", 1), "{arguments:?}: {error}");
+        assert!(error.contains("there is no kernel `nope`"), "{error}");
+    }
+    // A word that cannot change a result stops nobody.
+    for arguments in
+        [&["tune", "--show"][..], &["tune", "--export", file], &["tune", "--import", file], &["cache", "stats"]]
+    {
+        let (code, _, error) = rowloom(arguments, &cache, &[("ROWLOOM_TUNE", "nonsense")]);
+        assert_eq!(code, Some(0), "{arguments:?}: {error}");
+        assert_eq!(error, "rowloom: the environment variable ROWLOOM_TUNE is `nonsense`; it must be off or cached\n");
+    }
+    fs::remove_dir_all(cache.join("tuning")).expect("removed");
+    fs::write(cache.join("tuning"), "").expect("written");
+    assert!(succeeds(&["tune", "--show"], &cache).contains("not used: it is no folder"));
+}
+
 #[test]
 fn a_pack_has_the_records_and_the_code_of_their_winners() {
     let nvrtc = Nvrtc::find().unwrap_or_else(|error| panic!("{error}\n`cargo xtask nvrtc` fetches one")).version();

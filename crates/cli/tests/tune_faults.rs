@@ -21,10 +21,15 @@ fn main() -> ExitCode {
     }
     // As the test harness does it: a word chooses the tests whose names have it.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let tests: [(&str, fn()); 3] = [
+    let tests: [(&str, fn()); 5] = [
         ("what_hangs_crashes_or_lies_is_told_and_left_out", what_hangs_crashes_or_lies_is_told_and_left_out),
         ("a_default_that_lies_fails_its_search_alone", a_default_that_lies_fails_its_search_alone),
         ("a_killed_run_goes_on_where_it_was", a_killed_run_goes_on_where_it_was),
+        (
+            "a_process_that_dies_once_over_the_default_is_forgiven",
+            a_process_that_dies_once_over_the_default_is_forgiven,
+        ),
+        ("the_budget_ends_what_hangs", the_budget_ends_what_hangs),
     ];
     for (name, test) in tests {
         if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
@@ -56,8 +61,23 @@ const LYING_DEFAULT: &str = "ROWLOOM_TEST_LYING_DEFAULT";
 /// What writes.
 const STORE: &str = "rl_store";
 
+/// A file that counts how often the source of a default is made: the third time is its comparison,
+/// and the process dies.
+const DIES: &str = "ROWLOOM_TEST_DIES_ONCE";
+
 fn tampered(subject: &Subject, choice: &Choice) -> Result<Source, GenerateError> {
     let mut source = subject.generate(choice)?;
+    if let Some(path) = std::env::var_os(DIES) {
+        if subject.default_choice() == Some(*choice) {
+            let mut times = std::fs::read(&path).unwrap_or_default();
+            times.push(0);
+            std::fs::write(&path, &times).expect("written");
+            if times.len() == 3 {
+                std::process::abort();
+            }
+        }
+        return Ok(source);
+    }
     if std::env::var_os(LYING_DEFAULT).is_some() {
         if matches!(subject, Subject::Kernel { spec, .. } if !spec.planned) {
             source.body = source.body.replace(END, FAULTS[2]);
@@ -89,7 +109,8 @@ fn tune(folder: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["tune", "row_gather", "--dtype", "bf16", "--rows", "9", "--hidden", "1024", "--positions", "40"])
-        .args(["--only", "forward", "--device", "emulated", "--budget", "5m"])
+        .args(["--only", "forward", "--device", "emulated"])
+        .args(if more.contains(&"--budget") { &[][..] } else { &["--budget", "5m"] })
         .args(more)
         .env(AS_COMMAND, "1")
         .env("ROWLOOM_CACHE_DIR", folder.join("cache"))
@@ -138,6 +159,34 @@ fn what_hangs_crashes_or_lies_is_told_and_left_out() {
     assert_eq!(error.matches("which is a fault of rowloom").count(), 4, "{error}");
     assert_eq!(searches(folder.path()), Vec::<String>::new(), "a search that is over leaves nothing behind");
     assert!(start.elapsed() < Duration::from_secs(240), "{:?}", start.elapsed());
+}
+
+fn a_process_that_dies_once_over_the_default_is_forgiven() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let count = folder.path().join("count");
+    let (output, error) = ran(tune(folder.path(), &["--json"]).env(DIES, &count));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for result in found["results"].as_array().expect("a list") {
+        assert_eq!(result["complete"], true, "{result}");
+    }
+    assert_eq!(error, "");
+    assert!(std::fs::read(&count).expect("a file").len() > 3, "it came to that");
+}
+
+fn the_budget_ends_what_hangs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = Instant::now();
+    // A candidate may hang for five seconds.
+    let (output, error) = ran(&mut tune(folder.path(), &["--json", "--budget", "4s"]));
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for result in found["results"].as_array().expect("a list") {
+        assert_eq!((&result["complete"], &result["searched"]), (&false.into(), &true.into()), "{result}");
+        let candidates = result["candidates"].as_array().expect("a list, for there is no record");
+        assert!(candidates.len() > FAULTS.len(), "{candidates:?}");
+    }
+    assert_eq!(error.matches("no record is kept, for the budget ran out").count(), 2, "{error}");
+    assert_eq!(searches(folder.path()).len(), 2, "what was learnt is for the next run");
 }
 
 /// The legal candidates of a record but for the default.

@@ -66,6 +66,7 @@ fn what_makes_no_sense_is_said_at_once() {
         (with(&["--device", "cpu"]), 2, "the CPU has no schedules"),
         (with(&["--device", "gpu"]), 2, "gpu"),
         (with(&["--device", "cuda:x"]), 2, "cuda:x"),
+        (with(&["--device", "cuda:+1"]), 2, "cuda:+1"),
         (with(&["--budget", "30"]), 2, "write 30s"),
         (with(&["--layout", "random"]), 2, "random"),
         (with(&["--device", "emulated", "--out", "/none/t.json"]), 1, "there is no such folder"),
@@ -91,5 +92,35 @@ fn a_budget_that_is_no_time_at_all_keeps_the_default_and_no_record() {
     assert!(error.contains("no record is kept, for the budget ran out"), "{error}");
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(found["results"][0]["complete"], false);
+    assert_eq!(found["results"][0]["searched"], false);
     assert!(!folder.path().join("cache/tuning").exists());
+}
+
+/// What was measured is shown and written although it cannot be kept.
+#[test]
+fn records_that_cannot_be_kept_do_not_end_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("t.json");
+    let cache = folder.path().join("cache");
+    std::fs::write(&cache, "").expect("written");
+    for (cache, words) in [(cache.to_str().expect("text"), "cache/tuning: "), ("", "the cache is turned off")] {
+        let output = Command::new(cargo_bin!("rowloom"))
+            .args(["tune", "row_scatter_sum", "--device", "emulated", "--only", "plan", "--budget", "5m"])
+            .args(SIZES)
+            .args(["--positions", "40", "--layout", "interleaved,interleaved", "--out"])
+            .arg(&out)
+            .env("ROWLOOM_CACHE_DIR", cache)
+            .env_remove("ROWLOOM_TUNE")
+            .output()
+            .expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        let told = "error: the records of plan of row, S = 40; plan of row, S = 300 are not kept: ";
+        assert!(error.starts_with(told) && error.contains(words) && error.lines().count() == 1, "{error}");
+        assert_eq!(String::from_utf8(output.stdout).expect("text").matches("plan of row").count(), 2);
+        let found: Value = serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("JSON");
+        assert_eq!(found["layouts"], serde_json::json!(["interleaved"]));
+        assert!(found["results"][1]["record"]["winner_us"].is_f64(), "{found}");
+        std::fs::remove_file(&out).expect("removed");
+    }
 }

@@ -87,14 +87,14 @@ impl Workers {
     fn ask_twice(&mut self, job: &Job, request: &Request, patience: Duration) -> Result<Answer> {
         match self.ask(job, request, patience)? {
             Answer::Failed { died: true, .. } => self.ask(job, request, patience),
-            answer => Ok(answer),
+            answer @ (Answer::Reply(_) | Answer::Failed { .. } | Answer::Late) => Ok(answer),
         }
     }
 
     fn ask(&mut self, job: &Job, request: &Request, patience: Duration) -> Result<Answer> {
         match self.open(job)? {
             Answer::Reply(_) => self.ask_only(request, patience),
-            other => Ok(other),
+            other @ (Answer::Failed { .. } | Answer::Late) => Ok(other),
         }
     }
 

@@ -7,6 +7,7 @@ use rowloom_runtime::tuning::{Added, Machine, Of, Record, Records, Sheet, one_li
 use serde::Serialize;
 
 use super::Args;
+use super::search::note;
 use super::show::{Here, in_words, machines, reason};
 use crate::error::{Error, Result, settings};
 use crate::output::{self, Output};
@@ -48,6 +49,14 @@ pub fn export(args: &Args, file: &Path) -> Result<()> {
         )));
     }
     let records = kept.into_iter().map(|kept| kept.record).filter(|record| super::is_named(&args.kernels, record));
+    // Nobody would import them.
+    let records = records.filter(|record| match record.check() {
+        Ok(()) => true,
+        Err(why) => {
+            note(&one_line(&format!("the record of {} is left out: {why}", record.key)));
+            false
+        }
+    });
     let records: Vec<_> = records.collect();
     if records.is_empty() {
         return Err(Error::failed("there are no such records; `rowloom tune --show` lists those there are"));

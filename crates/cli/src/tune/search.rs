@@ -36,8 +36,8 @@ pub fn run(args: &Args) -> Result<()> {
     if failed > 0 {
         faults.push(format!("{failed} of {} searches came to no result; see above", results.results.len()));
     }
-    if let Some((count, why)) = &run.unkept {
-        faults.push(format!("records of {count} searches are not kept: {why}"));
+    if let Some((what, why)) = &run.unkept {
+        faults.push(format!("the records of {} are not kept: {why}", what.join("; ")));
     }
     if faults.is_empty() { Ok(()) } else { Err(Error::failed(faults.join("; "))) }
 }
@@ -151,8 +151,8 @@ pub struct Run {
     pub layouts: Vec<String>,
     begin: Instant,
     budget: Duration,
-    /// How many records could not be kept, and why the first one.
-    unkept: Option<(usize, String)>,
+    /// Whose records could not be kept, and why the first one.
+    unkept: Option<(Vec<String>, String)>,
 }
 
 impl Run {
@@ -223,7 +223,8 @@ impl Run {
             }
             Some(record) if result.complete => {
                 if let Err(error) = Records::of_process().add(record) {
-                    self.unkept.get_or_insert_with(|| (0, error.to_string())).0 += 1;
+                    let what = format!("{}, S = {}", result.name, result.positions);
+                    self.unkept.get_or_insert_with(|| (Vec::new(), error.to_string())).0.push(what);
                 }
             }
             None if result.failed.is_some() => {}

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Barrier};
 
-use rowloom_codegen::Subject;
-use rowloom_runtime::tuning::{Added, Found, Record, Records, Sheet};
+use rowloom_codegen::{Arch, SClass, Subject};
+use rowloom_runtime::tuning::{Added, For, Found, Record, Records, Sheet};
 use serde_json::Value;
 
 use crate::made::{another, backward, h200, machine, plan_shape, record, subject};
@@ -184,4 +184,65 @@ fn products_have_files_of_their_own() {
     }
     let sheet = Sheet::read(&file(folder.path())).unwrap().unwrap();
     assert_eq!(sheet.records.len(), 1);
+}
+
+/// What no search writes is used by no launch, and each way to look at it says why.
+#[test]
+fn records_that_no_search_writes_are_refused() {
+    let (subject, own) = one(300);
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 11] = [
+        (|it| it["positions"] = 700.into(), "it was measured at S = 700, which is not in 256..=511"),
+        (|it| it["for"]["kernel"]["positions"]["to"] = 600.into(), "S = 256..=600 is not from a power of two"),
+        (|it| it["for"]["kernel"]["positions"] = serde_json::json!({"from": 0, "to": 0}), "S = 0..=0 is not"),
+        (|it| it["for"]["kernel"]["spec"]["s_class"] = "long".into(), "is of another class"),
+        (|it| it["for"]["kernel"]["kernel"] = "x".into(), "its kernel by what is no hash"),
+        (|it| it["provenance"]["source"] = "0123".into(), "its source is named by what is no hash"),
+        (|it| it["default_us"] = (-1.0).into(), "-1 us is no time"),
+        (|it| it["winner_us"] = 0.0.into(), "0 us is no time"),
+        (|it| it["candidates"][0]["us"] = (-3.0).into(), "-3 us is no time"),
+        (|it| it["seconds"] = (-2.5).into(), "the search took -2.5 s"),
+        (|it| it["for"]["kernel"]["positions"]["from"] = 300.into(), "S = 300..=511 is not"),
+    ];
+    for (change, words) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        store(folder.path()).add(&own).unwrap();
+        let mut sheet: Value = serde_json::from_str(&fs::read_to_string(file(folder.path())).unwrap()).unwrap();
+        change(&mut sheet["records"][0]);
+        fs::write(file(folder.path()), sheet.to_string()).unwrap();
+        let records = store(folder.path());
+        assert!(matches!(records.find(&subject, &h200(), 300), Found::None), "{words}");
+        let (kept, damaged) = records.all();
+        assert_eq!((kept.len(), damaged.len()), (1, 0));
+        let why = kept[0].record.check().unwrap_err().to_string();
+        assert!(why.starts_with("it is no record of a search: ") && why.contains(words), "{why}");
+        assert_eq!(h200().check(&subject, &kept[0].record).unwrap_err().to_string(), why);
+    }
+    // What only the kernel and the machine tell.
+    let mut other = own.clone();
+    let For::Kernel { spec, .. } = &mut other.key else { panic!("a kernel's") };
+    spec.arch = Arch(100);
+    assert_eq!(
+        h200().check(&subject, &other).unwrap_err().to_string(),
+        "it was made with the architecture sm_100, and this is sm_90"
+    );
+    let mut other = own;
+    other.positions = 300;
+    let Subject::Kernel { kernel, mut spec } = subject else { panic!("a kernel's") };
+    spec.s_class = SClass::OneBlock;
+    let why = h200().check(&Subject::Kernel { kernel, spec }, &other).unwrap_err().to_string();
+    assert!(why.contains("is of another class"), "{why}");
+}
+
+#[test]
+fn a_file_that_is_far_too_large_is_not_read() {
+    let (subject, own) = one(300);
+    let folder = tempfile::tempdir().unwrap();
+    store(folder.path()).add(&own).unwrap();
+    fs::File::create(file(folder.path())).unwrap().set_len(3 << 30).unwrap();
+    let start = std::time::Instant::now();
+    let records = store(folder.path());
+    assert!(matches!(records.find(&subject, &h200(), 300), Found::None));
+    assert_eq!(records.all().1[0].reason, "it is larger than 32 MiB");
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }

@@ -20,6 +20,8 @@ enum Way {
     Hangs,
     /// It passes the gate, and then hangs.
     HangsLater,
+    /// It passes the gate, and then runs until the budget is out.
+    LateLater,
     /// It takes so long, and lies from the second comparison on.
     LiesLater(f64),
 }
@@ -124,7 +126,7 @@ impl Bench for Fake {
             Way::Hangs => Gate::Failed("it did not end in 5 s".to_owned()),
             Way::NotCompiled | Way::Illegal => panic!("{candidate} cannot run"),
             Way::LiesLater(_) if before => Gate::Differs("out[9, 9]".to_owned()),
-            Way::Us(_) | Way::HangsLater | Way::LiesLater(_) => Gate::Equal,
+            Way::Us(_) | Way::HangsLater | Way::LateLater | Way::LiesLater(_) => Gate::Equal,
         })
     }
 
@@ -133,6 +135,9 @@ impl Bench for Fake {
         self.order.push(candidate);
         *self.timed.entry(candidate).or_default() += 1;
         let (Way::Us(us) | Way::LiesLater(us)) = self.ways[candidate] else {
+            if self.ways[candidate] == Way::LateLater {
+                return Ok(Time::Late);
+            }
             assert_eq!(self.ways[candidate], Way::HangsLater, "{candidate}");
             return Ok(Time::Failed("it did not end in 5 s".to_owned()));
         };
@@ -296,6 +301,21 @@ fn when_the_budget_runs_out_before_the_end_the_default_stays() {
     // All were timed, some many times, and the run-off is missing.
     assert_eq!(results[3], (4.9, 0, false, false));
     assert_eq!(results[4], (60.0, 21, true, false));
+}
+
+#[test]
+fn what_runs_when_the_budget_is_out_ends_the_search_and_has_not_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal");
+    let mut fake = Fake::new(1, vec![Way::Us(100.0), Way::LateLater, Way::Us(50.0)]);
+    let found = fake.search(3600.0, &mut Journal::open(&path, "s")).expect("found");
+    assert_eq!((found.winner, found.complete), (0, false));
+    let text = serde_json::to_value(&found.trials[1].outcome).expect("JSON");
+    assert_eq!(text, serde_json::json!({"failed": "not timed: the budget had run out"}));
+    // The next run knows that it was under way.
+    let journal = Journal::open(&path, "s");
+    assert!(journal.was_begun("source 1") && !journal.was_begun("source 0"), "{journal:?}");
+    assert_eq!(journal.known("source 1"), Some(&Known::Equal));
 }
 
 #[test]
