@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rowloom_codegen::cuda::GenerateError;
 use rowloom_codegen::{Choice, Source, Subject};
 use rowloom_op_adaln as _;
+use rowloom_runtime::tuning::{For, Record, Records};
 use serde_json::Value;
 
 /// What says that this program is the command.
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     }
     // As the test harness does it: a word chooses the tests whose names have it.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("what_hangs_crashes_or_lies_is_told_and_left_out", what_hangs_crashes_or_lies_is_told_and_left_out),
         ("a_default_that_lies_fails_its_search_alone", a_default_that_lies_fails_its_search_alone),
         ("a_killed_run_goes_on_where_it_was", a_killed_run_goes_on_where_it_was),
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
             "a_process_that_dies_once_over_the_default_is_forgiven",
             a_process_that_dies_once_over_the_default_is_forgiven,
         ),
+        ("a_record_outlives_a_search_whose_candidates_fail", a_record_outlives_a_search_whose_candidates_fail),
         ("the_budget_ends_what_hangs", the_budget_ends_what_hangs),
     ];
     for (name, test) in tests {
@@ -65,16 +67,30 @@ const STORE: &str = "rl_store";
 /// and the process dies.
 const DIES: &str = "ROWLOOM_TEST_DIES_ONCE";
 
+/// A folder that counts how often the source of each candidate is made: the first two times, when it
+/// is to be compiled, the process dies, but for the default.
+const ALL_DIE: &str = "ROWLOOM_TEST_ALL_DIE";
+
+/// How often this was called with this file, this time too.
+fn times(path: &Path) -> usize {
+    let mut times = std::fs::read(path).unwrap_or_default();
+    times.push(0);
+    std::fs::write(path, &times).expect("written");
+    times.len()
+}
+
 fn tampered(subject: &Subject, choice: &Choice) -> Result<Source, GenerateError> {
     let mut source = subject.generate(choice)?;
+    if let Some(folder) = std::env::var_os(ALL_DIE) {
+        let path = Path::new(&folder).join(source.hash().to_string());
+        if subject.default_choice() != Some(*choice) && times(&path) <= 2 {
+            std::process::abort();
+        }
+        return Ok(source);
+    }
     if let Some(path) = std::env::var_os(DIES) {
-        if subject.default_choice() == Some(*choice) {
-            let mut times = std::fs::read(&path).unwrap_or_default();
-            times.push(0);
-            std::fs::write(&path, &times).expect("written");
-            if times.len() == 3 {
-                std::process::abort();
-            }
+        if subject.default_choice() == Some(*choice) && times(Path::new(&path)) == 3 {
+            std::process::abort();
         }
         return Ok(source);
     }
@@ -171,6 +187,51 @@ fn a_process_that_dies_once_over_the_default_is_forgiven() {
     }
     assert_eq!(error, "");
     assert!(std::fs::read(&count).expect("a file").len() > 3, "it came to that");
+}
+
+fn a_record_outlives_a_search_whose_candidates_fail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (dying, sizes) = (folder.path().join("dying"), ["--only", "plan", "--rows", "9", "--positions", "40"]);
+    std::fs::create_dir(&dying).expect("made");
+    let plans = || {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args([
+            "tune",
+            "row_scatter_sum",
+            "--dtype",
+            "bf16",
+            "--device",
+            "emulated",
+            "--budget",
+            "5m",
+            "--json",
+        ]);
+        command.args(sizes).env(AS_COMMAND, "1").env("ROWLOOM_CACHE_DIR", folder.path().join("cache"));
+        command.env(ALL_DIE, &dying).env_remove("ROWLOOM_TUNE").stdin(Stdio::null());
+        command
+    };
+    let tuned = |found: &Output| -> Value { serde_json::from_slice(&found.stdout).expect("JSON") };
+    let (first, error) = ran(&mut plans());
+    assert_eq!(error, "");
+    let mut record: Record = serde_json::from_value(tuned(&first)["results"][0]["record"].clone()).expect("a record");
+    assert_eq!(record.winner, record.default, "all others died");
+    // Once another one had won.
+    let For::Plan { shape, .. } = &record.key else { panic!("a plan's") };
+    let subject = Subject::Plan(shape.clone());
+    let legal = |choice: &Choice| *choice != record.default && subject.generate(choice).is_ok();
+    record.winner = subject.space().into_iter().find(legal).expect("there are others");
+    record.provenance.source = subject.generate(&record.winner).expect("legal").hash().to_string();
+    let records = Records::over(None, Some(&folder.path().join("cache")));
+    records.add(&record).expect("kept");
+
+    std::fs::remove_dir_all(&dying).and_then(|()| std::fs::create_dir(&dying)).expect("emptied");
+    let (second, error) = ran(&mut plans());
+    let found = &tuned(&second)["results"][0];
+    assert_eq!((&found["record"]["winner"], &found["complete"]), (&found["record"]["default"], &true.into()));
+    let why = found["earlier_stays"].as_str().expect("a reason");
+    assert!(why.ends_with("its winner failed in this search") && error.contains(why), "{why}: {error}");
+    let kept = records.kept(&record.key, "emulated").expect("it is there");
+    assert_eq!(*kept, record);
 }
 
 fn the_budget_ends_what_hangs() {

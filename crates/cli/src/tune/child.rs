@@ -15,6 +15,8 @@ pub struct Worker {
     process: std::process::Child,
     stdin: Option<ChildStdin>,
     replies: Receiver<Reply>,
+    /// Its temporary files, which a process that is killed leaves behind.
+    _folder: tempfile::TempDir,
 }
 
 /// What a worker works on.
@@ -57,8 +59,12 @@ impl Worker {
     pub fn start(device: &str, patience: Duration) -> Result<(Worker, Machine)> {
         let program = std::env::current_exe()
             .map_err(|error| Error::failed(format!("cannot find the program that is running: {}", plain(&error))))?;
+        let folder = tempfile::Builder::new().prefix("rowloom-tune-").tempdir();
+        let folder =
+            folder.map_err(|error| Error::failed(format!("cannot make a temporary folder: {}", plain(&error))))?;
         let mut process = Command::new(program)
             .args(["tune-worker", "--device", device])
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -81,7 +87,7 @@ impl Worker {
                 }
             }
         });
-        let mut worker = Worker { process, stdin, replies };
+        let mut worker = Worker { process, stdin, replies, _folder: folder };
         match worker.reply(patience) {
             Ok(Reply::Device { name, product, arch, driver }) => Ok((worker, Machine { name, product, arch, driver })),
             Ok(Reply::Failed(reason)) => Err(Error::failed(reason)),
