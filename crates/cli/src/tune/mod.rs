@@ -12,6 +12,7 @@ pub mod show;
 mod subjects;
 mod table;
 mod worker;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -8,10 +8,10 @@ use rowloom_codegen::{Arch, DType};
 use rowloom_runtime::tuning::Records;
 use rowloom_runtime::{Declaration, Registered};
 
-use super::bench::Workers;
 use super::child::Machine;
 use super::results::{Ceilings, Result as Tuned, Results};
 use super::subjects::{Named, Sizes, subjects};
+use super::workers::Workers;
 use super::{Args, figure, refuse_own, table};
 use crate::error::{Error, Result};
 use crate::kernels;
