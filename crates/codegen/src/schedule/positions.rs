@@ -18,6 +18,9 @@ pub(super) const MAX_POSITIONS: u32 = 16;
 /// spills for it.
 const RESIDENT_THREADS: u32 = 1024;
 
+/// Fewer where indices are checked, which takes some registers.
+const CHECKED_THREADS: u32 = 960;
+
 /// How outputs with a row per position are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +106,7 @@ pub(super) fn space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
     let fields = Fields {
         threads: words(kernel, "threads", &threads),
         positions: words(kernel, "positions", &[1, 2, 4, 8, 16]),
+        enough: if spec.planned { RESIDENT_THREADS } else { CHECKED_THREADS },
         resident: words(kernel, "resident", &[]),
         persistent: words(kernel, "persistent", &[false, true]),
         streaming: words(kernel, "streaming", &[true, false]),
@@ -118,7 +122,9 @@ pub(super) fn space(kernel: &Kernel, spec: &Spec) -> Vec<PositionsSchedule> {
 struct Fields {
     threads: Vec<u32>,
     positions: Vec<u32>,
-    /// None: what [`RESIDENT_THREADS`] make; for persistent blocks also as many as fit, and half way.
+    /// Threads of a multiprocessor that are enough.
+    enough: u32,
+    /// None: what is enough; for persistent blocks also as many as fit, and half way.
     resident: Vec<u32>,
     persistent: Vec<bool>,
     streaming: Vec<bool>,
@@ -172,7 +178,7 @@ impl Fields {
             return self.resident.clone();
         }
         let of = |all: u32| (all / threads).clamp(1, MOST_BLOCKS);
-        let (enough, most) = (of(RESIDENT_THREADS), of(MOST_THREADS));
+        let (enough, most) = (of(self.enough), of(MOST_THREADS));
         vec![enough, most, enough.midpoint(most)]
     }
 }
