@@ -50,6 +50,12 @@ pub enum Of {
     Export,
 }
 
+/// The part of a file that every version has.
+#[derive(Deserialize)]
+struct Version {
+    format: Option<serde_json::Value>,
+}
+
 impl Of {
     /// The file that a record belongs to.
     pub fn record(record: &Record) -> Of {
@@ -106,13 +112,13 @@ impl Sheet {
     pub fn read(path: &Path) -> Result<Option<Sheet>, String> {
         let Some(text) = files::read_bounded(path, LIMIT)? else { return Ok(None) };
         // The version first: a later one may have other fields.
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        match value.get("format") {
-            Some(format) if *format == FORMAT => {}
+        let version: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        match version.format {
+            Some(format) if format == FORMAT => {}
             Some(format) => return Err(format!("its format is {format}, and this rowloom reads {FORMAT}")),
             None => return Err("it is no file of records".to_owned()),
         }
-        let sheet: Sheet = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let sheet: Sheet = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         match sheet.records.iter().find(|record| sheet.of != Of::Export && Of::record(record) != sheet.of) {
             Some(foreign) => Err(format!("it holds a record of something else: {}", foreign.key)),
             None => Ok(Some(sheet)),
