@@ -112,11 +112,13 @@ impl Sheet {
     pub fn read(path: &Path) -> Result<Option<Sheet>, String> {
         let Some(text) = files::read_bounded(path, LIMIT)? else { return Ok(None) };
         // The version first: a later one may have other fields.
-        let version: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let foreign = || "it is no file of records".to_owned();
+        let version: Version = serde_json::from_slice(&text)
+            .map_err(|error| if error.is_data() { foreign() } else { error.to_string() })?;
         match version.format {
             Some(format) if format == FORMAT => {}
             Some(format) => return Err(format!("its format is {format}, and this rowloom reads {FORMAT}")),
-            None => return Err("it is no file of records".to_owned()),
+            None => return Err(foreign()),
         }
         let sheet: Sheet = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         match sheet.records.iter().find(|record| sheet.of != Of::Export && Of::record(record) != sheet.of) {
