@@ -249,6 +249,7 @@ mod tests {
         let fields = Fields {
             threads: vec![1024, 512],
             positions: vec![16],
+            enough: RESIDENT_THREADS,
             resident: vec![16, 2],
             persistent: vec![true],
             streaming: vec![false],
