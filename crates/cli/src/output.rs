@@ -86,11 +86,11 @@ impl Output {
         matches!(self, Output::Stdout) && std::io::stdout().is_terminal()
     }
 
-    /// Where it is put in place, if it is a file.
+    /// What is written, but for standard output.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Output::File { path, .. } => Some(path),
-            Output::Stdout | Output::Through(_) => None,
+            Output::File { path, .. } | Output::Through(path) => Some(path),
+            Output::Stdout => None,
         }
     }
 

@@ -31,13 +31,13 @@ struct Exported<'a> {
 pub fn export(args: &Args, file: &Path) -> Result<()> {
     let records = of_user()?;
     let output = Output::open_named(file, &[], "--export")?;
-    let Some(target) = output.path() else {
+    if let Output::Through(_) = output {
         return Err(Error::failed(format!(
-            "cannot write {}: it is no regular file; name another --export",
+            "cannot write {}: it is no regular file; choose another --export",
             file.display()
         )));
-    };
-    super::refuse_own(&records, target, "--export")?;
+    }
+    super::refuse_own(&records, output.path().unwrap_or(file), "--export")?;
     let (kept, damaged) = records.all();
     super::refuse_unknown(&args.kernels, kept.iter().map(|kept| &*kept.record))?;
     if let Some(Damage { path, reason }) = damaged.first() {
