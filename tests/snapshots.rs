@@ -61,3 +61,24 @@ fn sources_include_nothing_and_add_no_floats_atomically() {
         }
     }
 }
+
+/// What may be launched before the launch before it has ended waits for that first, and loads
+/// nothing by the read-only path; what waits is launched so.
+#[test]
+fn early_launches_wait_first() {
+    let mut found = [false; 2];
+    for (name, source) in cases::sources() {
+        for entry in source.entries() {
+            let head = format!(" {}(", entry.name);
+            let (_, after) = source.body.split_once(&head).expect("an entry stands in the body");
+            let (_, inside) = after.split_once(") {\n").expect("an entry has a body");
+            let inside = inside.split("\n}\n").next().expect("it ends");
+            assert_eq!(inside.trim_start().starts_with("rl_begin();"), entry.early, "{name}: {}", entry.name);
+            assert_eq!(inside.matches("rl_begin").count(), usize::from(entry.early), "{name}: {}", entry.name);
+            let read_only = inside.contains("rl_load_constant") || inside.contains("rl_load_kept");
+            assert!(!(entry.early && read_only), "{name}: {}", entry.name);
+            found[usize::from(entry.early)] = true;
+        }
+    }
+    assert_eq!(found, [true; 2]);
+}
