@@ -7,20 +7,7 @@ use rowloom_codegen::{Choice, DType, IntType, SClass, Source, Spec, Subject, Ver
 use rowloom_runtime::tuning::{Generate, Testbed, compile};
 use rowloom_runtime::{Declaration, Device, Error, Stream, sources};
 
-const ADALN: &str = "\
-kernel adaln forward
-order block = 8, accumulate = f32
-float T
-int I
-rows R
-input table: table<T, R, 2>
-input timestep: index<I, R / 3>
-input modality: index<I, 3, pad = -1>
-row r0: R = timestep * 3 + modality
-v0: rows<T> = gather table[0] at r0
-v1: rows<T> = gather table[1] at r0
-output out: rows<T> = [v0, v1]
-";
+const ADALN: &str = include_str!("kernels/adaln.ir");
 
 const POSITIONS: u64 = 300;
 

@@ -5,6 +5,7 @@
 //! keys of `tile(…)`.
 
 mod choice;
+mod fault;
 mod plan;
 mod positions;
 mod segments;
@@ -14,7 +15,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use choice::ScheduleFault;
+pub use fault::ScheduleFault;
 pub use plan::{PlanKind, PlanSchedule};
 pub use positions::{PositionsKind, PositionsSchedule};
 pub use segments::{SegmentsKind, SegmentsSchedule};

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ScheduleFault;
-use super::choice::field;
+use super::fault::field;
 use crate::cuda::{Digits, PlanShape};
 use crate::dtype::IntType;
 

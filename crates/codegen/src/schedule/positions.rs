@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ScheduleFault;
-use super::choice::{check_resident, check_threads, field, words};
+use super::fault::{check_resident, check_threads, field, words};
 use crate::cuda::{MOST_BLOCKS, MOST_THREADS, lanes};
 use crate::ir::{Kernel, Op, OutputKind};
 use crate::spec::Spec;

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ScheduleFault;
-use super::choice::{check_resident, check_threads, field, words};
+use super::fault::{check_resident, check_threads, field, words};
 use crate::cuda::{lanes, segments};
 use crate::dtype::Accumulate;
 use crate::ir::{Kernel, Op, Shape, Verified};
@@ -205,14 +205,13 @@ impl Fields {
         else {
             return Vec::new();
         };
-        let shape = |threads, columns, unroll| (threads, columns, unroll);
-        let mut shapes = vec![shape(threads, columns, unroll)];
-        shapes.extend(self.unroll.iter().map(|&unroll| shape(threads, columns, unroll)));
-        shapes.extend(self.threads.iter().map(|&threads| shape(threads, columns, unroll)));
+        let mut shapes = vec![(threads, columns, unroll)];
+        shapes.extend(self.unroll.iter().map(|&unroll| (threads, columns, unroll)));
+        shapes.extend(self.threads.iter().map(|&threads| (threads, columns, unroll)));
         for &columns in &self.columns {
             // Half the columns leave registers for twice the threads.
-            shapes.extend(self.threads.iter().map(|&threads| shape(threads, columns, unroll)).take(2));
-            shapes.extend(self.unroll.iter().map(|&unroll| shape(threads, columns, unroll)).take(2));
+            shapes.extend(self.threads.iter().map(|&threads| (threads, columns, unroll)).take(2));
+            shapes.extend(self.unroll.iter().map(|&unroll| (threads, columns, unroll)).take(2));
         }
         let mut space = Vec::new();
         for (at, (threads, columns, unroll)) in shapes.into_iter().enumerate() {

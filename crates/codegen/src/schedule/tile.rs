@@ -119,7 +119,7 @@ impl Legal {
         let number = word.parse::<u32>().ok().filter(|number| number.to_string() == word);
         match self {
             Legal::Words(words) => words.contains(&word),
-            Legal::Threads => number.is_some_and(super::choice::threads_are_legal),
+            Legal::Threads => number.is_some_and(super::fault::threads_are_legal),
             Legal::UpTo(most) => number.is_some_and(|number| (1..=*most).contains(&number)),
             Legal::PowerOfTwo(most) => number.is_some_and(|number| number.is_power_of_two() && number <= *most),
         }

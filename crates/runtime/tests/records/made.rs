@@ -8,20 +8,7 @@ use rowloom_codegen::{Arch, Choice, DType, IntType, SClass, Source, Spec, Subjec
 use rowloom_runtime::tuning::{For, Machine, Outcome, Record, Trial};
 use rowloom_runtime::{Declaration, Error, sources};
 
-pub const ADALN: &str = "\
-kernel adaln forward
-order block = 8, accumulate = f32
-float T
-int I
-rows R
-input table: table<T, R, 2>
-input timestep: index<I, R / 3>
-input modality: index<I, 3, pad = -1>
-row r0: R = timestep * 3 + modality
-v0: rows<T> = gather table[0] at r0
-v1: rows<T> = gather table[1] at r0
-output out: rows<T> = [v0, v1]
-";
+pub const ADALN: &str = include_str!("../kernels/adaln.ir");
 
 pub const HIDDEN: u64 = 16;
 

@@ -70,13 +70,13 @@ pub enum Primitive {
     /// `V rl_load<V>(const void*)`: reads memory that nobody writes during the launch. The
     /// address is aligned to the size of `V`: 1, 2, 4, 8 or 16 bytes.
     Load,
-    /// `V rl_load_constant<V>(const void*)`: the same by the read-only path, in an entry that does
+    /// `V rl_load_constant<V>(const void*)`: as `rl_load`, by the read-only path, in an entry that does
     /// not begin early.
     LoadConstant,
-    /// `V rl_load_streaming<V>(const void*)`: the same, of what is not read again soon: it makes
+    /// `V rl_load_streaming<V>(const void*)`: as `rl_load`, of what is not read again soon: it makes
     /// room in the second-level cache first.
     LoadStreaming,
-    /// `V rl_load_kept<V>(const void*)`: the same, of what other positions read too; by the read-only path, in an entry that does not begin early.
+    /// `V rl_load_kept<V>(const void*)`: as `rl_load`, of what other positions read too; by the read-only path, in an entry that does not begin early.
     LoadKept,
     /// `T rl_load_fresh<T>(const T*)`: reads what other blocks of the launch may have written.
     LoadFresh,

@@ -235,11 +235,8 @@ fn the_clearly_slower_are_dropped_early_and_the_default_never() {
     assert_eq!((found.default_us, found.winner_us), (200.0, 100.0));
 }
 
-#[test]
-fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
-    let ways =
-        vec![Way::Us(100.0), Way::Illegal, Way::NotCompiled, Way::Lies, Way::Hangs, Way::HangsLater, Way::Us(90.0)];
-    let mut fake = Fake::new(1, ways);
+/// What a search finds, and which candidates it tells of as liars.
+fn with_liars(fake: &mut Fake) -> (Found, Vec<usize>) {
     let candidates = fake.candidates();
     let mut liars = Vec::new();
     let observe = &mut |step| {
@@ -247,8 +244,16 @@ fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
             liars.push(candidate);
         }
     };
-    let found = search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::in_memory(), observe);
-    let found = found.expect("found");
+    let found = search(&candidates, 0, fake, Duration::from_secs(3600), &mut Journal::in_memory(), observe);
+    (found.expect("found"), liars)
+}
+
+#[test]
+fn what_cannot_run_is_kept_as_data_and_the_search_goes_on() {
+    let ways =
+        vec![Way::Us(100.0), Way::Illegal, Way::NotCompiled, Way::Lies, Way::Hangs, Way::HangsLater, Way::Us(90.0)];
+    let mut fake = Fake::new(1, ways);
+    let (found, liars) = with_liars(&mut fake);
     assert_eq!((found.winner, liars), (6, vec![3]));
     let text = |at: usize| serde_json::to_value(&found.trials[at].outcome).expect("JSON");
     assert_eq!(text(1), serde_json::json!({"illegal": "it is not legal"}));
@@ -395,15 +400,7 @@ fn a_winner_that_lies_when_it_is_compared_once_more_leaves_its_place() {
     let ways = |second: f64| vec![Way::Us(100.0), Way::LiesLater(50.0), Way::Us(second), Way::Us(300.0)];
     for (second, winner) in [(51.0, 2), (100.0, 0)] {
         let mut fake = Fake::new(1, ways(second));
-        let candidates = fake.candidates();
-        let mut liars = Vec::new();
-        let observe = &mut |step| {
-            if let Step::Liar { candidate } = step {
-                liars.push(candidate);
-            }
-        };
-        let found = search(&candidates, 0, &mut fake, Duration::from_secs(3600), &mut Journal::in_memory(), observe);
-        let found = found.expect("found");
+        let (found, liars) = with_liars(&mut fake);
         assert_eq!((found.winner, found.complete, liars), (winner, true, vec![1]));
         assert!(matches!(&found.trials[1].outcome, Outcome::Differs { differs, .. } if differs == "out[9, 9]"));
         assert_eq!(found.winner_us, if winner == 2 { second } else { 100.0 });
