@@ -1,0 +1,165 @@
+"""The declared kernels of this module, and calls of them on memory that others own.
+
+The boundary between Python and Rust, and all of it: metadata, four calls, and two
+questions about sizes. What allocates, caches, differentiates or registers is Python's.
+
+An *array* below is a `torch.Tensor` (CPU or CUDA, float32, float16, bfloat16, uint8, int32,
+int64) or a `numpy.ndarray` (the same; bfloat16 as `ml_dtypes.bfloat16`). Nothing is copied and
+nothing is kept when a call returns, but work may still run on the stream: whoever owns the
+memory keeps it in order with that stream. One-dimensional arrays are one column.
+
+`stream` is the raw `CUstream` as a number for CUDA arrays (0 is the legacy default stream) and
+ignored on the CPU. The device is that of the arrays. Calls release the interpreter's lock.
+
+Errors carry the sentence of the Rust side, with the argument's declared name: `IndexError` for
+an index out of its bound, `TypeError` for an element type or something that is no array,
+`ValueError` for sizes, strides, plans, schedules and arguments, `MemoryError` for memory,
+`RuntimeError` for drivers, compilers, captures and everything else. After any of them the
+process, the device and earlier results stay usable.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+Array = Any
+"""A `torch.Tensor` or a `numpy.ndarray`."""
+
+PlanSizes = tuple[int, int, int, int, int, int]
+"""`(positions, rows, block, blocks, partials, rowless)` of a plan: S, R, positions a block, blocks
+of all rows, blocks of rows of several, positions without a row. With its state, a plan whole."""
+
+Plan = tuple[Array, PlanSizes]
+"""A plan as plain data: its state, `(plan_elements(S, R, block),)` int32 on the device of the call,
+and its sizes. Only `plan` and `repeat_plan` make a state; its content is trusted, not checked."""
+
+__version__: str
+
+@final
+class Extent:
+    """A number of rows: `numerator * count / denominator`, or `numerator` where `count` is None."""
+
+    count: str | None
+    numerator: int
+    denominator: int
+
+@final
+class Input:
+    """An input of a kernel, as declared."""
+
+    name: str
+    kind: Literal["rows", "table", "index"]
+    """`rows`: (S, H). `table`: (rows, chunks·H). `index`: (S,)."""
+    dtype: str
+    """A type parameter such as `T`, or a fixed type such as `float32` or `int64`."""
+    chunks: int
+    """Of a table; 1 otherwise."""
+    rows: Extent | None
+    """Of a table; the exclusive bound of an index; None of rows."""
+    pad: int | None
+    """Of an index: the one value outside its bound that means "no row"."""
+    differentiable: bool
+
+@final
+class Output:
+    """An output of a kernel, as declared."""
+
+    name: str
+    kind: Literal["rows", "table"]
+    dtype: str
+    tensors: int
+    """How many tensors of one shape it is, such as 6."""
+    chunks: int
+    """Of a table: (rows, chunks·H); 1 otherwise."""
+    rows: Extent | None
+    """Of a table."""
+
+@final
+class Kernel:
+    """A declared kernel. Immutable, and shared by all threads."""
+
+    name: str
+    signature: str
+    """As declared, in Rust."""
+    docs: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    counts: tuple[str, ...]
+    """Row counts, by name."""
+    open_counts: tuple[str, ...]
+    """Those that no input determines: a call gives them as `counts`."""
+    row_expressions: tuple[tuple[str, tuple[int, ...], Extent], ...]
+    """For each plan that a call takes, in order: its text, its indices (positions in `inputs`), its rows."""
+    sums: bool
+    """Whether the forward sums over positions, so that it needs plans or builds them."""
+    block: int
+    """Positions a block of the ordered sum."""
+    accumulate: Literal["float32", "float64"]
+
+    def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> Kernel:
+        """The same kernel with another order of sums, which is another meaning. Made once each."""
+
+    def reads(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
+        """For each input whether the backward reads it that gives the wanted gradients, a flag for each input."""
+
+    def forward(
+        self,
+        stream: int,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        plans: Sequence[Plan] | None,
+        check: Literal["now", "deferred"],
+        counts: dict[str, int],
+    ) -> None:
+        """Runs the kernel into `outputs`, one array for each output; one of N tensors is (N, S, H).
+
+        With plans nothing is checked and nothing waits. Without, `now` waits for the kernel's check of
+        its indices; `deferred` does not: a bad index is the `IndexError` of the next call or
+        `synchronize` on this stream. A kernel that sums builds its plans when none are given.
+        """
+
+    def backward(
+        self,
+        stream: int,
+        inputs: Sequence[Array | None],
+        cotangents: Sequence[Array],
+        gradients: Sequence[Array | None],
+        plans: Sequence[Plan] | None,
+        workspace: Array | None,
+    ) -> None:
+        """Writes the gradient of each input that is wanted into its place in `gradients`, which has the
+        shape of the input and either its type or float32.
+
+        `inputs` may be None where `reads` says so. `cotangents` has one array for each tensor of each
+        output, in order. `workspace` holds at least `backward_workspace_bytes` bytes of uint8; None
+        allocates. Without plans they are built, and the call waits for that.
+        """
+
+    def backward_workspace_bytes(
+        self,
+        stream: int,
+        inputs: Sequence[Array | None],
+        cotangents: Sequence[Array],
+        gradients: Sequence[Array | None],
+        plans: Sequence[Plan],
+    ) -> int:
+        """Bytes of workspace that this very call needs; 0 on the CPU."""
+
+    def plan(
+        self, stream: int, expression: int, indices: Sequence[Array], counts: dict[str, int], state: Array
+    ) -> PlanSizes:
+        """Builds the plan of one row expression into `state`. Waits for the stream once.
+
+        `indices` are those of the expression, in its order; `counts` are all row counts that it needs.
+        """
+
+def kernels() -> list[Kernel]:
+    """Every kernel of this module, by name."""
+
+def plan_elements(positions: int, rows: int, block: int) -> int:
+    """Length of the state of a plan, in int32."""
+
+def repeat_plan(stream: int, plan: Plan, batch: int, state: Array) -> PlanSizes:
+    """The plan of `batch` sequences that share this one: position `b * S + s` has the row of `s`. Waits once."""
+
+def synchronize(device: int, stream: int) -> None:
+    """Waits for the stream; raises what deferred calls on it have found. `device` is -1 for the CPU."""
