@@ -5,9 +5,10 @@
 pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
-    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, Event, Float, Graph,
-    ImageFormat, Int, Nvrtc, Pending, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View, ViewMut,
-    Workspace, allocate_outputs, cache, oracle, plans, registered, run, run_deferred, sources, spec, workspace_bytes,
+    AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, ErrorKind, Event, Float,
+    Graph, ImageFormat, Int, Nvrtc, Pending, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View,
+    ViewMut, Workspace, allocate_outputs, cache, oracle, plans, registered, run, run_deferred, sources, spec,
+    workspace_bytes,
 };
 
 /// Kernels as data: IR, derived backwards, schedules and the CUDA C they become.

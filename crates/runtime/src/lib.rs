@@ -28,6 +28,7 @@ mod element;
 mod emulation;
 mod engine;
 mod error;
+mod error_kind;
 mod files;
 #[doc(hidden)]
 pub mod generated;
@@ -58,6 +59,7 @@ pub use device::Device;
 pub use element::{Element, ElementType, Float, Int};
 pub use emulation::{Fault, ThreadId};
 pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use graph::Graph;
 pub use host::free_memory_bytes;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};

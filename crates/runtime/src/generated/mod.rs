@@ -83,20 +83,35 @@ pub fn forward_deferred<'t, T>(
     Ok(pending.with(take(Results::new(outputs))?))
 }
 
-/// Runs the kernel as declared, into tensors of the caller.
+/// Runs the kernel as declared, into tensors of the caller. Without a workspace it allocates
+/// what it needs, plans too.
 ///
 /// # Errors
 /// As [`crate::run`].
-pub fn forward_into(
+pub fn forward_into<'w>(
     stream: &Stream,
     declaration: &Declaration,
     inputs: &[AnyView<'_>],
     plans: Option<&[&RowPlan]>,
     outputs: &mut [AnyViewMut<'_>],
-    workspace: &mut Workspace,
+    workspace: impl Into<Option<&'w mut Workspace>>,
 ) -> Result<(), Error> {
     let operands = Operands { inputs, outputs, plans };
-    run_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, Some(workspace))
+    run_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, workspace.into())
+}
+
+/// The same without waiting for the check of its indices.
+///
+/// # Errors
+/// As [`crate::run_deferred`].
+pub fn forward_deferred_into<'t>(
+    stream: &Stream,
+    declaration: &Declaration,
+    inputs: &[AnyView<'t>],
+    outputs: &mut [AnyViewMut<'_>],
+) -> Result<Pending<'t, ()>, Error> {
+    let operands = Operands { inputs, outputs, plans: None };
+    run_deferred_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, None)
 }
 
 /// Bytes of workspace that [`forward_into`] needs.
@@ -167,16 +182,17 @@ pub fn backward(
 }
 
 /// Runs the derived backward, into tensors of the caller: for each input, in
-/// declaration order, where its gradient goes, if it is wanted.
+/// declaration order, where its gradient goes, if it is wanted. Without a workspace it
+/// allocates what it needs, plans too.
 ///
 /// # Errors
 /// As [`backward`].
-pub fn backward_into<'g>(
+pub fn backward_into<'g, 'w>(
     stream: &Stream,
     declaration: &Declaration,
     arguments: Arguments<'_, '_>,
     gradients: impl IntoIterator<Item = Option<AnyViewMut<'g>>>,
-    workspace: &mut Workspace,
+    workspace: impl Into<Option<&'w mut Workspace>>,
 ) -> Result<(), Error> {
     let mut wanted: SmallVec<[bool; 16]> = SmallVec::new();
     let mut outputs: SmallVec<[AnyViewMut<'g>; 8]> = SmallVec::new();
@@ -193,7 +209,7 @@ pub fn backward_into<'g>(
     of.check_gradients(declaration.forward(), arguments.inputs, &shapes)?;
     drop(shapes);
     let operands = Operands { inputs: &inputs, outputs: &mut outputs, plans: plans.as_deref() };
-    run_flat(stream, of.kernel(), Some(of.prepared()), operands, None, Some(workspace))
+    run_flat(stream, of.kernel(), Some(of.prepared()), operands, None, workspace.into())
 }
 
 /// Bytes of workspace that [`backward_into`] needs.
