@@ -112,6 +112,8 @@ class Kernel:
     ) -> None:
         """Runs the kernel into `outputs`, one array for each output; one of N tensors is (N, S, H).
 
+        Or one array for each tensor of each output, in order: memory that goes tensor by tensor.
+
         With plans nothing is checked and nothing waits. Without, `now` waits for the kernel's check of
         its indices; `deferred` does not: a bad index is the `IndexError` of the next call or
         `synchronize` on this stream. A kernel that sums builds its plans when none are given.
