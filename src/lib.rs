@@ -6,9 +6,9 @@ pub use half::{bf16, f16};
 pub use rowloom_dsl::kernel;
 pub use rowloom_runtime::{
     AnyTensor, AnyView, AnyViewMut, Call, Declaration, Device, Element, ElementType, Error, ErrorKind, Event, Float,
-    Graph, ImageFormat, Int, Nvrtc, Pending, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling, View,
-    ViewMut, Workspace, allocate_outputs, cache, oracle, plans, registered, run, run_deferred, sources, spec,
-    workspace_bytes,
+    Graph, ImageFormat, Int, Nvrtc, Pending, PlanSizes, Registered, RowPlan, RowShape, Stream, Tensor, Term, Tiling,
+    View, ViewMut, Workspace, allocate_outputs, cache, oracle, plans, registered, row_shape, run, run_deferred,
+    sources, spec, workspace_bytes,
 };
 
 /// Kernels as data: IR, derived backwards, schedules and the CUDA C they become.
@@ -27,6 +27,6 @@ pub mod __private {
     pub use inventory;
     pub use rowloom_runtime::generated::{
         Arguments, Results, backward, backward_into, backward_workspace_bytes, declared, forward, forward_deferred,
-        forward_into, forward_workspace_bytes, plans,
+        forward_deferred_into, forward_into, forward_workspace_bytes, plans,
     };
 }

@@ -193,7 +193,7 @@ fn check_equal(on_cpu: &RowPlan, plan: &RowPlan, stream: &Stream, name: &str) {
 
 /// All that a plan holds.
 fn contents(plan: &RowPlan, stream: &Stream) -> (Vec<Vec<u8>>, [u64; 3]) {
-    let array = |&array: &PlanArray| download(stream, plan.array(array).view()).unwrap();
+    let array = |&array: &PlanArray| download(stream, plan.array(array)).unwrap();
     (PlanArray::ALL.iter().map(array).collect(), [plan.blocks(), plan.partials(), plan.rowless()])
 }
 

@@ -119,12 +119,28 @@ pub enum Error {
         /// Its row counts.
         choices: String,
     },
+    /// An input that a backward reads and the call does not give.
+    #[error("the backward of {kernel} reads {argument}, which is not there for these gradients: give it")]
+    AbsentInput {
+        /// Kernel.
+        kernel: String,
+        /// The input.
+        argument: String,
+    },
+    /// A gradient that there is not.
+    #[error("{kernel} has no gradient of {argument}, which is an index: ask for those of tables and rows")]
+    NoGradient {
+        /// Kernel.
+        kernel: String,
+        /// The input.
+        argument: String,
+    },
     /// Another number of arguments than the kernel has.
     #[error("{kernel} has {expected} {what}, not {found}")]
     Arguments {
         /// Kernel.
         kernel: String,
-        /// `inputs`, `outputs` or `plans`.
+        /// `inputs`, `output tensors` or `plans`, and others of the kind.
         what: &'static str,
         /// Of the kernel.
         expected: usize,
@@ -194,6 +210,21 @@ pub enum Error {
         found: u64,
         /// Of the call.
         expected: u64,
+    },
+    /// Sizes of a plan that contradict each other.
+    #[error(
+        "a plan of these sizes has {least} to {most} {what}, not {found}: take all sizes from the plan that its state \
+         was made for"
+    )]
+    PlanSizes {
+        /// `blocks`, `blocks of rows of several` or `positions without a row`.
+        what: &'static str,
+        /// The size given.
+        found: u64,
+        /// The least that the others allow.
+        least: u64,
+        /// The most that they allow.
+        most: u64,
     },
     /// A term of a plan that means nothing.
     #[error("{argument} of the plan {reason}")]

@@ -31,12 +31,15 @@ impl Error {
             | Error::Undetermined { .. }
             | Error::UnknownCount { .. }
             | Error::Arguments { .. }
+            | Error::AbsentInput { .. }
+            | Error::NoGradient { .. }
             | Error::ColumnStride { .. }
             | Error::Overlap { .. }
             | Error::Range { .. }
             | Error::Length { .. }
             | Error::WrongDevice { .. }
             | Error::Plan { .. }
+            | Error::PlanSizes { .. }
             | Error::PlanTerm { .. }
             | Error::TooManyBlocks { .. }
             | Error::RowNumber { .. }

@@ -50,8 +50,8 @@ pub(crate) struct PlanPlace {
 /// Grid size that every GPU takes.
 const MAX_GRID: u64 = (1 << 31) - 1;
 
-/// Alignment of scratch parts: that of an allocation.
-const PART: u64 = 256;
+/// Alignment of scratch memory and its parts, in bytes: that of an allocation.
+pub(crate) const SCRATCH_ALIGN: u64 = 256;
 
 impl TensorPlaces {
     /// Begins the next input or output.
@@ -120,7 +120,7 @@ impl Places {
         let mut bytes = 0;
         let starts = source.scratch.iter().map(|part| {
             let start = bytes;
-            bytes += (self.count(part.elements) * part.element_bytes).next_multiple_of(PART);
+            bytes += (self.count(part.elements) * part.element_bytes).next_multiple_of(SCRATCH_ALIGN);
             start
         });
         (starts.collect(), bytes)

@@ -50,7 +50,8 @@ pub mod tuning;
 mod workspace;
 
 pub use call::{
-    Call, Pending, PendingPlans, allocate_outputs, plans, queue_plans, run, run_deferred, spec, workspace_bytes,
+    Call, Pending, PendingPlans, allocate_outputs, plans, queue_plans, row_shape, run, run_deferred, spec,
+    workspace_bytes,
 };
 pub use cpu::Tiling;
 pub use cuda::{Gpu, driver_release, gpus};
@@ -63,7 +64,7 @@ pub use error_kind::ErrorKind;
 pub use graph::Graph;
 pub use host::free_memory_bytes;
 pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
-pub use plan::{PendingPlan, RowPlan, RowShape, Term};
+pub use plan::{PendingPlan, PlanSizes, RowPlan, RowShape, Term};
 pub use stream::{Event, Stream};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};
 pub use workspace::Workspace;

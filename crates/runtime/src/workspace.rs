@@ -1,9 +1,11 @@
 //! Scratch memory that calls use again.
+#![expect(unsafe_code, reason = "an address means what its owner says")]
 
 use std::sync::Arc;
 
 use crate::engine::{DeviceMemory, Region, Submission, Use};
 use crate::error::Error;
+use crate::launch::SCRATCH_ALIGN;
 use crate::stream::{Lane, Stream};
 
 /// Scratch memory of one stream, for calls that write into given tensors: they never
@@ -12,13 +14,23 @@ use crate::stream::{Lane, Stream};
 /// on the CPU that is nothing.
 pub struct Workspace {
     stream: Stream,
-    memory: Option<Arc<DeviceMemory>>,
+    memory: Memory,
+}
+
+enum Memory {
+    None,
+    Owned(Arc<DeviceMemory>),
+    /// A framework's, for whose order its owner cares.
+    Lent {
+        address: u64,
+        bytes: u64,
+    },
 }
 
 impl Workspace {
     /// An empty one.
     pub fn new(stream: &Stream) -> Workspace {
-        Workspace { stream: stream.clone(), memory: None }
+        Workspace { stream: stream.clone(), memory: Memory::None }
     }
 
     /// One of `bytes` bytes.
@@ -31,13 +43,39 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// Bytes it holds now.
-    pub fn bytes(&self) -> u64 {
-        self.memory.as_ref().map_or(0, |memory| memory.bytes())
+    /// `bytes` bytes at `address` in the memory of the stream's device, which another framework owns.
+    /// On the CPU, where calls need none, and for 0 bytes it is empty, whatever the address.
+    ///
+    /// # Errors
+    /// [`Error::Misaligned`] when the address is null or no multiple of 256, as allocations of a driver are.
+    ///
+    /// # Safety
+    /// As long as any work queued with the workspace or any [`crate::Graph`] captured with it can run,
+    /// the memory is allocated on the stream's device, and nothing else reads or writes it but work
+    /// that the caller has put in order with the stream.
+    pub unsafe fn from_raw(stream: &Stream, address: u64, bytes: u64) -> Result<Workspace, Error> {
+        let mut workspace = Workspace::new(stream);
+        if bytes == 0 || matches!(stream.0, Lane::Cpu(_)) {
+            return Ok(workspace);
+        }
+        if address == 0 || !address.is_multiple_of(SCRATCH_ALIGN) {
+            return Err(Error::Misaligned { argument: "the workspace".to_owned(), address, of: SCRATCH_ALIGN });
+        }
+        workspace.memory = Memory::Lent { address, bytes };
+        Ok(workspace)
     }
 
-    /// Makes it hold at least `bytes` bytes. On the CPU it stays empty. A graph that
-    /// was captured with it keeps what it had.
+    /// Bytes it holds now.
+    pub fn bytes(&self) -> u64 {
+        match &self.memory {
+            Memory::None => 0,
+            Memory::Owned(memory) => memory.bytes(),
+            Memory::Lent { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Makes it hold at least `bytes` bytes, which are then its own. On the CPU it stays empty. A graph
+    /// that was captured with it keeps what it had.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] and [`Error::Captured`]; what the device reports.
@@ -48,8 +86,8 @@ impl Workspace {
             // Refused, it keeps what it has.
             queue.refuse_capture("allocating memory")?;
             // The old memory goes first: both at once need not fit.
-            self.memory = None;
-            self.memory = Some(DeviceMemory::allocate(queue, bytes)?);
+            self.memory = Memory::None;
+            self.memory = Memory::Owned(DeviceMemory::allocate(queue, bytes)?);
         }
         Ok(())
     }
@@ -59,16 +97,13 @@ impl Workspace {
     /// # Errors
     /// What the device reports.
     pub fn fill(&mut self, byte: u8) -> Result<(), Error> {
-        match (&self.stream.0, &self.memory) {
-            (Lane::Accelerator(queue), Some(memory)) => memory.region().fill(queue, 0, byte, memory.bytes()),
-            (Lane::Accelerator(_) | Lane::Cpu(_), _) => Ok(()),
-        }
+        self.fill_part(0, self.bytes(), byte)
     }
 
     /// Sets every byte of a part that it holds.
     pub(crate) fn fill_part(&mut self, start: u64, bytes: u64, byte: u8) -> Result<(), Error> {
-        match (&self.stream.0, &self.memory) {
-            (Lane::Accelerator(queue), Some(memory)) => memory.region().fill(queue, start, byte, bytes),
+        match (&self.stream.0, self.all()) {
+            (Lane::Accelerator(queue), Some(region)) => region.fill(queue, start, byte, bytes),
             (Lane::Accelerator(_) | Lane::Cpu(_), _) => Ok(()),
         }
     }
@@ -79,9 +114,18 @@ impl Workspace {
 
     /// Its memory for a submission to its stream, if it has `bytes` bytes.
     pub(crate) fn region(&mut self, queue: &Submission<'_>, bytes: u64) -> Result<Option<Region<'_>>, Error> {
-        let Some(memory) = self.memory.as_ref().filter(|memory| memory.bytes() >= bytes) else { return Ok(None) };
-        let region = memory.region();
+        let Some(region) = self.all().filter(|region| region.bytes() >= bytes) else { return Ok(None) };
         region.join(queue, Use::Write)?;
         Ok(Some(region))
+    }
+
+    fn all(&self) -> Option<Region<'_>> {
+        match (&self.memory, &self.stream.0) {
+            (Memory::Owned(memory), _) => Some(memory.region()),
+            (Memory::Lent { address, bytes }, Lane::Accelerator(queue)) => {
+                Some(Region::borrowed(&queue.engine, *address, *bytes))
+            }
+            (Memory::None, _) | (Memory::Lent { .. }, Lane::Cpu(_)) => None,
+        }
     }
 }

@@ -58,7 +58,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
             ) -> ::std::result::Result<#gradients, #error> {
                 #plan_value
                 let arguments = #private::Arguments {
-                    inputs: &inputs.any(),
+                    inputs: &inputs.any().map(::std::option::Option::Some),
                     cotangents: &cotangents.any(),
                     plans,
                 };
@@ -168,7 +168,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
         ) -> ::std::result::Result<(), #error> {
             #plan_value
             let arguments = #private::Arguments {
-                inputs: &inputs.any(),
+                inputs: &inputs.any().map(::std::option::Option::Some),
                 cotangents: &cotangents.any(),
                 plans,
             };
@@ -194,7 +194,7 @@ pub fn calls(decl: &Decl, kernel: &Kernel) -> TokenStream {
         ) -> ::std::result::Result<u64, #error> {
             #plan_value
             let arguments = #private::Arguments {
-                inputs: &inputs.any(),
+                inputs: &inputs.any().map(::std::option::Option::Some),
                 cotangents: &cotangents.any(),
                 plans,
             };

@@ -1,7 +1,7 @@
 //! What the tensors of a call say about its sizes and types.
 
 use rowloom_codegen::ir::{Extent, FloatType, IndexType, InputKind, Kernel, OutputKind};
-use rowloom_codegen::spec::Access;
+use rowloom_codegen::spec::{Access, SpecError};
 use rowloom_codegen::{Arch, DType, IntType, SClass, Spec};
 
 use super::grouped;
@@ -31,16 +31,21 @@ pub(super) struct Sizes {
 }
 
 impl<'k> Facts<'k> {
-    /// What the inputs say.
-    pub(super) fn of_inputs(kernel: &'k Kernel, inputs: &[AnyView<'_>]) -> Result<Facts<'k>, Error> {
-        let mut facts = Facts {
+    /// Of a call of which nothing is known.
+    pub(super) fn of_nothing(kernel: &'k Kernel) -> Facts<'k> {
+        Facts {
             kernel,
             floats: vec![None; kernel.floats.len()],
             ints: vec![None; kernel.ints.len()],
             counts: vec![None; kernel.counts.len()],
             hidden: None,
             positions: None,
-        };
+        }
+    }
+
+    /// What the inputs say.
+    pub(super) fn of_inputs(kernel: &'k Kernel, inputs: &[AnyView<'_>]) -> Result<Facts<'k>, Error> {
+        let mut facts = Facts::of_nothing(kernel);
         for (input, tensors) in grouped::inputs(kernel, inputs) {
             for (element, view) in tensors.iter().enumerate() {
                 let argument = argument(&input.name, tensors.len(), element);
@@ -88,6 +93,26 @@ impl<'k> Facts<'k> {
             }
         }
         Ok(())
+    }
+
+    /// What an extent is that bounds what is named.
+    pub(super) fn extent(&self, name: &str, extent: Extent) -> Result<u64, Error> {
+        let Some(count) = extent.count else { return Ok(extent.numerator) };
+        let (kernel, count_name) = (&self.kernel.name, &self.kernel.counts[count.index()]);
+        let Some((value, _)) = self.counts[count.index()] else {
+            return Err(Error::Undetermined { kernel: kernel.clone(), count: count_name.clone() });
+        };
+        let mut counts = vec![1; self.kernel.counts.len()];
+        counts[count.index()] = value;
+        let indivisible = || SpecError::Indivisible {
+            kernel: kernel.clone(),
+            name: name.to_owned(),
+            extent: extent.text(&self.kernel.counts),
+            count: count_name.clone(),
+            value,
+            unit: extent.denominator,
+        };
+        Ok(extent.value(&counts).ok_or_else(indivisible)?)
     }
 
     /// The stored type of every gradient whose type has a default.

@@ -27,7 +27,7 @@ pub(crate) use operands::{Operands, Views, arguments, grouped};
 pub use pending::Pending;
 pub(crate) use prepared::PreparedCalls;
 use prepared::{Prepared, prepare};
-pub use rows::PendingPlans;
+pub use rows::{PendingPlans, row_shape};
 pub(crate) use sizes::{allocate_flat, queue_flat_plans, sizes_of_inputs};
 pub use sizes::{allocate_outputs, plans, queue_plans, spec};
 

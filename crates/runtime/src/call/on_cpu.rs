@@ -34,7 +34,7 @@ pub(super) fn run(
 
 fn of_plan(plan: &RowPlan) -> RowsRef<'_> {
     let array = |array: PlanArray| {
-        let view = plan.array(array).view();
+        let view = plan.array(array);
         let length = view.row_count();
         let host = HostRows::new(&view).expect("the call's devices have been checked");
         host.column(length)

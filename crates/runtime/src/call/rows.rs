@@ -1,28 +1,53 @@
 //! The rows of a call: its plans, or what its indices say.
 
-use rowloom_codegen::Spec;
-use rowloom_codegen::cuda::{self, PlanShape};
-use rowloom_codegen::ir::{InputId, Kernel, RowId};
+use std::convert::Infallible;
 
+use rowloom_codegen::ir::{Extent, InputId, InputKind, Kernel, RowId};
+use rowloom_codegen::{Spec, Verified};
+
+use super::facts::Facts;
 use super::grouped;
 use super::operands::arguments;
 use crate::error::Error;
 use crate::plan::{PendingPlan, RowPlan, RowShape, Term};
-use crate::sources;
 use crate::stream::Stream;
 use crate::tensor::AnyView;
 
-/// A row expression with the numbers of a call, and the names that errors use.
+/// What the plan of a row expression of a kernel is built from, with the names that errors use: `expression` counts the
+/// kernel's row expressions from 0, `counts` has all row counts that this one needs, by name.
+/// [`RowPlan::build`] takes its indices in the order of [`RowShape::terms`].
+///
+/// # Errors
+/// [`Error::Arguments`] for an expression that the kernel does not have; [`Error::UnknownCount`],
+/// [`Error::Undetermined`] and [`Error::Spec`] for row counts.
+pub fn row_shape(kernel: &Verified, expression: usize, counts: &[(&str, u64)]) -> Result<RowShape, Error> {
+    let expected = kernel.rows.len();
+    if expression >= expected {
+        let (what, found) = ("row expressions", expression.saturating_add(1));
+        return Err(Error::Arguments { kernel: kernel.name.clone(), what, expected, found });
+    }
+    let mut known = Facts::of_nothing(kernel);
+    known.add_counts(counts)?;
+    named_shape(kernel, RowId(expression as u32), |name, extent| known.extent(name, extent))
+}
+
+/// A row expression with the numbers of a call.
 pub(super) fn shape(kernel: &Kernel, spec: &Spec, row: RowId) -> RowShape {
-    let PlanShape { terms, offset, rows, block } = sources::plan_shape(kernel, spec, row);
-    let indices = kernel.rows[row.index()].terms.iter().map(|&(input, _)| &kernel.inputs[input.index()].name);
-    let named = |(name, term): (&String, cuda::Term)| Term {
-        name: name.clone(),
-        factor: term.factor,
-        bound: term.bound,
-        pad: term.pad,
-    };
-    RowShape { terms: indices.zip(terms).map(named).collect(), offset, rows, block }
+    let Ok(shape) = named_shape(kernel, row, |_, extent| Ok::<_, Infallible>(spec.extent(extent)));
+    shape
+}
+
+/// `value` is what an extent is, that bounds what has a name.
+fn named_shape<E>(kernel: &Kernel, row: RowId, value: impl Fn(&str, Extent) -> Result<u64, E>) -> Result<RowShape, E> {
+    let expression = &kernel.rows[row.index()];
+    let terms = expression.terms.iter().filter_map(|&(input, factor)| {
+        let input = &kernel.inputs[input.index()];
+        let InputKind::Index { bound, pad, .. } = input.kind else { return None };
+        Some(value(&input.name, bound).map(|bound| Term { name: input.name.clone(), factor, bound, pad }))
+    });
+    let terms = terms.collect::<Result<_, _>>()?;
+    let rows = value(&kernel.row_text(expression), expression.rows)?;
+    Ok(RowShape { terms, offset: expression.offset, rows, block: kernel.order.block })
 }
 
 /// The indices of a row expression.

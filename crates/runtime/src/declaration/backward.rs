@@ -33,10 +33,8 @@ enum Read {
 }
 
 impl Backward {
-    pub(super) fn of(declaration: &Declaration, wanted: &[bool]) -> Option<Backward> {
+    pub(super) fn of(declaration: &Declaration, wanted: &[bool], wants: Wants) -> Backward {
         let forward = declaration.forward();
-        let inputs = wanted.iter().enumerate().filter(|(_, wanted)| **wanted);
-        let wants = Wants::of(forward, inputs.map(|(at, _)| InputId(at as u32)))?;
         let kernel = declaration.backward(&wants);
         let reads = kernel.inputs.iter().map(|input| read(forward, &input.name)).collect();
         let text = |kernel: &Kernel, row: &RowExpr| (kernel.row_text(row), row.rows.text(&kernel.counts));
@@ -46,7 +44,7 @@ impl Backward {
             at.expect("a backward goes through declared rows")
         };
         let rows = kernel.rows.iter().map(declared).collect();
-        Some(Backward { wanted: wanted.into(), wants, kernel, prepared: PreparedCalls::default(), reads, rows })
+        Backward { wanted: wanted.into(), wants, kernel, prepared: PreparedCalls::default(), reads, rows }
     }
 
     /// A flag for each declared input.
@@ -67,16 +65,29 @@ impl Backward {
         self.wants.inputs()
     }
 
-    /// What it reads.
-    pub(crate) fn views<'t>(&self, inputs: &[AnyView<'t>], cotangents: &[AnyView<'t>]) -> Views<'t> {
+    /// For each of so many declared inputs, whether it reads it.
+    pub(super) fn reads_of(&self, inputs: usize) -> Vec<bool> {
+        (0..inputs).map(|at| self.reads.iter().any(|read| matches!(read, Read::Input(input) if *input == at))).collect()
+    }
+
+    /// What it reads, of all inputs and cotangents.
+    pub(crate) fn views<'t>(
+        &self,
+        forward: &Kernel,
+        inputs: &[Option<AnyView<'t>>],
+        cotangents: &[AnyView<'t>],
+    ) -> Result<Views<'t>, Error> {
         let mut views = Views::new();
         for read in &self.reads {
             match read {
-                Read::Input(at) => views.push(inputs[*at]),
+                Read::Input(at) => views.push(inputs[*at].ok_or_else(|| Error::AbsentInput {
+                    kernel: forward.name.clone(),
+                    argument: forward.inputs[*at].name.clone(),
+                })?),
                 Read::Cotangents(range) => views.extend_from_slice(&cotangents[range.clone()]),
             }
         }
-        views
+        Ok(views)
     }
 
     /// The plans that it goes through, of those of the declaration.
@@ -84,8 +95,12 @@ impl Backward {
         self.rows.iter().map(|&row| plans[row]).collect()
     }
 
-    /// The row counts that only declared inputs tell: the tables that it does not read.
-    pub(crate) fn counts<'k>(&self, forward: &'k Kernel, inputs: &[AnyView<'_>]) -> Result<Vec<(&'k str, u64)>, Error> {
+    /// The row counts that only declared inputs tell: the tables that it does not read and that are there.
+    pub(crate) fn counts<'k>(
+        &self,
+        forward: &'k Kernel,
+        inputs: &[Option<AnyView<'_>>],
+    ) -> Result<Vec<(&'k str, u64)>, Error> {
         let told = |kernel: &Kernel, name: &str| {
             kernel.inputs.iter().position(|input| match input.kind {
                 InputKind::Table { rows, .. } => rows.count.is_some_and(|count| kernel.counts[count.index()] == name),
@@ -103,7 +118,9 @@ impl Backward {
             let InputKind::Table { rows, .. } = forward.inputs[at].kind else {
                 continue;
             };
-            let found = inputs[at].row_count();
+            let Some(found) = inputs[at].map(|table| table.row_count()) else {
+                continue;
+            };
             let value = rows.solve(found).ok_or_else(|| Error::NoMultiple {
                 argument: forward.inputs[at].name.clone(),
                 axis: "rows",
@@ -116,15 +133,18 @@ impl Backward {
         Ok(counts)
     }
 
-    /// Whether each gradient has the shape of its input, which the backward itself may not read.
+    /// Whether each gradient has the shape of its input, which the backward itself may not read. Where that is
+    /// absent, the backward compares its gradient with all else.
     pub(crate) fn check_gradients(
         &self,
         forward: &Kernel,
-        inputs: &[AnyView<'_>],
+        inputs: &[Option<AnyView<'_>>],
         gradients: &[AnyView<'_>],
     ) -> Result<(), Error> {
         for (input, gradient) in self.inputs().iter().zip(gradients) {
-            let declared = &inputs[input.index()];
+            let Some(declared) = &inputs[input.index()] else {
+                continue;
+            };
             let name = &forward.inputs[input.index()].name;
             for (axis, found, expected) in [
                 ("rows", declared.row_count(), gradient.row_count()),

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use backward::Backward;
 
-use rowloom_codegen::ir::{Kernel, Order};
+use rowloom_codegen::ir::{InputId, Kernel, Order};
 use rowloom_codegen::{Verified, Wants};
 
-use crate::call::PreparedCalls;
+use crate::call::{PreparedCalls, arguments};
 use crate::error::Error;
 
 /// A declared kernel, verified, with its derived backwards.
@@ -65,14 +65,36 @@ impl Declaration {
 
     /// The backward that gives the wanted gradients, a flag for each input; `None` where
     /// none is wanted.
-    pub(crate) fn backward_of(&self, wanted: &[bool]) -> Option<Arc<Backward>> {
+    ///
+    /// # Errors
+    /// [`Error::NoGradient`] for a flag of an index.
+    pub(crate) fn backward_of(&self, wanted: &[bool]) -> Result<Option<Arc<Backward>>, Error> {
         let mut known = self.backward_calls.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(backward) = known.iter().find(|backward| backward.wanted() == wanted) {
-            return Some(backward.clone());
+            return Ok(Some(backward.clone()));
         }
-        let backward = Arc::new(Backward::of(self, wanted)?);
+        let inputs = || self.forward.inputs.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted);
+        if let Some((_, (input, _))) = inputs().find(|(_, (input, _))| input.is_index()) {
+            return Err(Error::NoGradient { kernel: self.name().to_owned(), argument: input.name.clone() });
+        }
+        let Some(wants) = Wants::of(&self.forward, inputs().map(|(at, _)| InputId(at as u32))) else {
+            return Ok(None);
+        };
+        let backward = Arc::new(Backward::of(self, wanted, wants));
         known.push(backward.clone());
-        Some(backward)
+        Ok(Some(backward))
+    }
+
+    /// For each input, whether the backward that gives the wanted gradients reads it; `wanted` has a flag for each
+    /// input. What it does not read, a call of the backward can do without.
+    ///
+    /// # Errors
+    /// [`Error::Arguments`] for another number of flags; [`Error::NoGradient`] for a flag of an index.
+    pub fn reads(&self, wanted: &[bool]) -> Result<Vec<bool>, Error> {
+        let inputs = self.forward.inputs.len();
+        arguments(&self.forward, "inputs", inputs, wanted.len())?;
+        let backward = self.backward_of(wanted)?;
+        Ok(backward.map_or_else(|| vec![false; inputs], |backward| backward.reads_of(inputs)))
     }
 
     /// The same kernel with another order of sums: another meaning.

@@ -5,13 +5,15 @@
 
 mod results;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rowloom_codegen::DType;
+use rowloom_codegen::ir::{Kernel, Output};
 use smallvec::SmallVec;
 
 use crate::call::{
-    Operands, Pending, allocate_flat, arguments, queue_flat_plans, run_deferred_flat, run_flat, workspace_bytes_flat,
+    Operands, Pending, Views, allocate_flat, arguments, queue_flat_plans, run_deferred_flat, run_flat,
+    workspace_bytes_flat,
 };
 use crate::declaration::{Backward, Declaration};
 use crate::error::Error;
@@ -96,6 +98,7 @@ pub fn forward_into<'w>(
     outputs: &mut [AnyViewMut<'_>],
     workspace: impl Into<Option<&'w mut Workspace>>,
 ) -> Result<(), Error> {
+    check_tensors(declaration.forward(), inputs.len(), outputs.len())?;
     let operands = Operands { inputs, outputs, plans };
     run_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, workspace.into())
 }
@@ -110,8 +113,15 @@ pub fn forward_deferred_into<'t>(
     inputs: &[AnyView<'t>],
     outputs: &mut [AnyViewMut<'_>],
 ) -> Result<Pending<'t, ()>, Error> {
+    check_tensors(declaration.forward(), inputs.len(), outputs.len())?;
     let operands = Operands { inputs, outputs, plans: None };
     run_deferred_flat(stream, declaration.forward(), Some(declaration.prepared()), operands, None, None)
+}
+
+/// Whether lists have the kernel's number of tensors.
+fn check_tensors(kernel: &Kernel, inputs: usize, outputs: usize) -> Result<(), Error> {
+    arguments(kernel, "input tensors", kernel.inputs.iter().map(|input| input.count as usize).sum(), inputs)?;
+    arguments(kernel, "output tensors", kernel.outputs.iter().map(Output::tensors).sum(), outputs)
 }
 
 /// Bytes of workspace that [`forward_into`] needs.
@@ -133,15 +143,31 @@ pub fn forward_workspace_bytes(
 /// The arguments of a backward, as declared.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a, 't> {
-    /// The declared inputs.
-    pub inputs: &'a [AnyView<'t>],
+    /// The declared inputs. What the backward does not read ([`Declaration::reads`]) may be absent:
+    /// its sizes then come from its gradient.
+    pub inputs: &'a [Option<AnyView<'t>>],
     /// The cotangents of the declared outputs.
     pub cotangents: &'a [AnyView<'t>],
     /// A plan for each declared row expression.
     pub plans: Option<&'a [&'a RowPlan]>,
 }
 
-impl<'a> Arguments<'a, '_> {
+impl<'a, 't> Arguments<'a, 't> {
+    /// What a backward reads, in its order.
+    fn views(&self, declaration: &Declaration, of: &Backward) -> Result<Views<'t>, Error> {
+        let forward = declaration.forward();
+        arguments(forward, "cotangents", forward.outputs.iter().map(Output::tensors).sum(), self.cotangents.len())?;
+        of.views(forward, self.inputs, self.cotangents)
+    }
+
+    /// The backward that gives the wanted gradients, if any is.
+    fn backward(&self, declaration: &Declaration, wanted: &[bool]) -> Result<Option<Arc<Backward>>, Error> {
+        let forward = declaration.forward();
+        arguments(forward, "inputs", forward.inputs.len(), self.inputs.len())?;
+        arguments(forward, "gradients", forward.inputs.len(), wanted.len())?;
+        declaration.backward_of(wanted)
+    }
+
     /// The plans that a backward goes through. All are given, needed or not.
     fn plans_of(&self, declaration: &Declaration, of: &Backward) -> Result<Option<Plans<'a>>, Error> {
         let Some(plans) = self.plans else { return Ok(None) };
@@ -167,11 +193,11 @@ pub fn backward(
     wanted: &[bool],
     stored: Option<DType>,
 ) -> Result<Results, Error> {
-    let Some(of) = declaration.backward_of(wanted) else {
+    let Some(of) = arguments.backward(declaration, wanted)? else {
         return Ok(Results::new(Vec::new()));
     };
     let counts = of.counts(declaration.forward(), arguments.inputs)?;
-    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let inputs = arguments.views(declaration, &of)?;
     let plans = arguments.plans_of(declaration, &of)?;
     let mut outputs = allocate_flat(stream, of.kernel(), &inputs, &counts, stored)?;
     let shapes: Vec<AnyView<'_>> = outputs.iter().map(AnyTensor::view).collect();
@@ -200,10 +226,10 @@ pub fn backward_into<'g, 'w>(
         wanted.push(gradient.is_some());
         outputs.extend(gradient);
     }
-    let Some(of) = declaration.backward_of(&wanted) else {
+    let Some(of) = arguments.backward(declaration, &wanted)? else {
         return Ok(());
     };
-    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let inputs = arguments.views(declaration, &of)?;
     let plans = arguments.plans_of(declaration, &of)?;
     let shapes: SmallVec<[AnyView<'_>; 8]> = outputs.iter().map(AnyViewMut::as_view).collect();
     of.check_gradients(declaration.forward(), arguments.inputs, &shapes)?;
@@ -224,10 +250,10 @@ pub fn backward_workspace_bytes<'g>(
 ) -> Result<u64, Error> {
     let gradients: Vec<Option<AnyViewMut<'_>>> = gradients.into_iter().collect();
     let wanted: Vec<bool> = gradients.iter().map(Option::is_some).collect();
-    let Some(of) = declaration.backward_of(&wanted) else {
+    let Some(of) = arguments.backward(declaration, &wanted)? else {
         return Ok(0);
     };
-    let inputs = of.views(arguments.inputs, arguments.cotangents);
+    let inputs = arguments.views(declaration, &of)?;
     let plans = arguments.plans_of(declaration, &of)?;
     let outputs: Vec<AnyView<'_>> = gradients.iter().flatten().map(AnyViewMut::as_view).collect();
     of.check_gradients(declaration.forward(), arguments.inputs, &outputs)?;

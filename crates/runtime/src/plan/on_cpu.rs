@@ -4,58 +4,53 @@ use rayon::prelude::*;
 use rowloom_codegen::IntType;
 use rowloom_codegen::cuda::PlanArray;
 
-use super::{RowPlan, RowShape, Term};
+use super::{RowPlan, RowShape, Term, Unfilled};
 use crate::cpu::Tiling;
 use crate::element::ElementType;
 use crate::error::Error;
 use crate::stream::Stream;
-use crate::tensor::{AnyTensor, AnyView, Bytes};
+use crate::tensor::{AnyView, Bytes, BytesMut};
 
 /// Positions validated by one task.
 const PIECE: usize = 1 << 14;
 
 pub(super) fn build(
-    stream: &Stream,
+    plan: Unfilled,
     tiling: &Tiling,
     shape: &RowShape,
     indices: &[AnyView<'_>],
-    positions: u64,
 ) -> Result<RowPlan, Error> {
-    let rows = tiling.install(|| validated_rows(shape, indices, positions))?;
-    of_rows(stream, &rows, shape.rows, shape.block)
+    let rows = tiling.install(|| validated_rows(shape, indices, plan.positions))?;
+    of_rows(plan, &rows)
 }
 
 /// The plan of a batch.
-pub(super) fn repeat(stream: &Stream, plan: &RowPlan, batch: u64) -> Result<RowPlan, Error> {
-    let one = plan.array(PlanArray::Rows).view().to_vec::<u32>(stream)?;
-    let mut rows = array(plan.positions * batch)?;
+pub(super) fn repeat(plan: Unfilled, stream: &Stream, of: &RowPlan) -> Result<RowPlan, Error> {
+    let one = of.array(PlanArray::Rows).to_vec::<u32>(stream)?;
+    let mut rows = array(plan.positions)?;
     for sequence in rows.chunks_exact_mut(one.len()) {
         sequence.copy_from_slice(&one);
     }
-    of_rows(stream, &rows, plan.rows, plan.block)
+    of_rows(plan, &rows)
 }
 
 /// The plan of rows that have been checked.
-fn of_rows(stream: &Stream, rows: &[u32], row_count: u64, block: u32) -> Result<RowPlan, Error> {
+fn of_rows(mut plan: Unfilled, rows: &[u32]) -> Result<RowPlan, Error> {
+    let Unfilled { positions, rows: row_count, block, layout, .. } = plan;
     // Sorted in the host's memory, and then copied, the rows too.
-    let positions = rows.len() as u64;
     promised(2 * HostPlan::most_bytes(positions, row_count, block) + 4 * positions)?;
     let HostPlan { order, segment_start, block_start, partial_start, block_row } =
         HostPlan::sort(rows, row_count, block)?;
-    let (blocks, partials) = (block_start[row_count as usize], partial_start[row_count as usize]);
-    let column = |array: &[u32]| AnyTensor::from_slice(stream, array, array.len() as u64, 1);
+    let BytesMut::Host(state) = plan.state.view_mut().bytes else { unreachable!("the stream is the CPU's") };
+    let state: &mut [u32] = bytemuck::cast_slice_mut(state);
     let arrays = [rows, &order, &segment_start, &block_start, &partial_start, &block_row];
-    let [a, b, c, d, e, f] = arrays.map(column);
-    Ok(RowPlan {
-        device: stream.device(),
-        positions,
-        rows: row_count,
-        block,
-        arrays: [a?, b?, c?, d?, e?, f?],
-        blocks: blocks.into(),
-        partials: partials.into(),
-        rowless: positions - u64::from(segment_start[row_count as usize]),
-    })
+    for (array, from) in PlanArray::ALL.into_iter().zip(arrays) {
+        let start = layout.start(array) as usize;
+        state[start..start + from.len()].copy_from_slice(from);
+    }
+    let last = row_count as usize;
+    let (blocks, partials, placed) = (block_start[last], partial_start[last], segment_start[last]);
+    Ok(plan.filled(blocks.into(), partials.into(), positions - u64::from(placed)))
 }
 
 /// The row of each position, or [`PlanArray::NO_ROW`] where an index is its pad.

@@ -31,7 +31,7 @@ impl PendingPlan<'_> {
         let PendingPlan { stream, shape, indices, work } = self;
         match work {
             Work::Done(plan) => *plan,
-            Work::Queued(queued) => match queued.finish(&stream)? {
+            Work::Queued(queued) => match queued.finish()? {
                 Ok(plan) => Ok(plan),
                 Err(found) => Err(accelerated::index_error(&stream, &shape, &indices, found)?),
             },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::raw::Lent;
 use super::view::{AnyView, Bytes};
 use super::view_mut::{AnyViewMut, BytesMut};
 use super::{Layout, Tensor};
@@ -23,6 +24,7 @@ pub struct AnyTensor {
 enum Memory {
     Host(Vec<Line>),
     Device(Arc<DeviceMemory>),
+    Lent(Lent),
 }
 
 /// Rows of tensors on the CPU begin at a whole vector, and at no more: the system hands out
@@ -114,9 +116,9 @@ impl AnyTensor {
         self.layout.elements() * self.layout.ty.bytes()
     }
 
-    /// Keeps the first `rows` rows, of which it has at least so many.
-    pub(crate) fn truncate(&mut self, rows: u64) {
-        self.layout.rows = self.layout.rows.min(rows);
+    /// Of memory that is another's.
+    pub(super) fn of_lent(lent: Lent, layout: Layout) -> AnyTensor {
+        AnyTensor { memory: Memory::Lent(lent), layout }
     }
 
     /// All of it.
@@ -125,6 +127,7 @@ impl AnyTensor {
             // The last line may reach beyond the last element.
             Memory::Host(lines) => Bytes::Host(&bytemuck::cast_slice(lines)[..self.bytes() as usize]),
             Memory::Device(memory) => Bytes::Device(memory.region()),
+            Memory::Lent(lent) => lent.bytes(self.bytes()),
         };
         AnyView { bytes, layout: self.layout }
     }
@@ -135,6 +138,7 @@ impl AnyTensor {
         let bytes = match &mut self.memory {
             Memory::Host(lines) => BytesMut::Host(&mut bytemuck::cast_slice_mut(lines)[..bytes as usize]),
             Memory::Device(memory) => BytesMut::Device(memory.region()),
+            Memory::Lent(lent) => lent.bytes_mut(bytes),
         };
         AnyViewMut { bytes, layout: self.layout }
     }

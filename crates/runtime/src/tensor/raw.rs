@@ -1,7 +1,7 @@
 //! Views of memory that another framework owns.
 #![expect(unsafe_code, reason = "an address means what its owner says")]
 
-use super::{AnyView, AnyViewMut, Layout, View, ViewMut};
+use super::{AnyTensor, AnyView, AnyViewMut, Layout, View, ViewMut};
 use super::{Bytes, BytesMut};
 use crate::device::{Device, Place};
 use crate::element::{Element, ElementType};
@@ -113,6 +113,56 @@ impl<'a, E: Element> ViewMut<'a, E> {
     ) -> Result<ViewMut<'a, E>, Error> {
         // SAFETY: the caller's promise.
         Ok(ViewMut::of(unsafe { AnyViewMut::from_raw(device, address, E::TYPE, rows, columns, row_stride)? }))
+    }
+}
+
+/// Memory of another framework that lies as a whole tensor of ours; its owner frees it.
+pub(super) struct Lent {
+    device: Device,
+    address: u64,
+}
+
+impl AnyTensor {
+    /// As [`AnyView::from_raw`], contiguous, and for as long as the tensor lives.
+    ///
+    /// # Errors
+    /// As [`AnyView::from_raw`].
+    ///
+    /// # Safety
+    /// As [`AnyView::from_raw`], and where it is written as [`AnyViewMut::from_raw`], for as long as
+    /// the tensor lives in place of `'a`.
+    pub(crate) unsafe fn lent(
+        device: &Device,
+        address: u64,
+        ty: ElementType,
+        rows: u64,
+        columns: u64,
+    ) -> Result<AnyTensor, Error> {
+        let (layout, _) = layout(address, ty, rows, columns, columns)?;
+        Ok(AnyTensor::of_lent(Lent { device: device.clone(), address }, layout))
+    }
+}
+
+impl Lent {
+    /// Its first `bytes` bytes, which the tensor has.
+    pub(super) fn bytes(&self, bytes: u64) -> Bytes<'_> {
+        match &self.device.0 {
+            // SAFETY: whoever made the tensor vouches for its bytes as long as it lives, and has had its
+            // address checked.
+            Place::Cpu => Bytes::Host(unsafe { std::slice::from_raw_parts(self.address as *const u8, bytes as usize) }),
+            Place::Accelerator(engine) => Bytes::Device(Region::borrowed(engine, self.address, bytes)),
+        }
+    }
+
+    /// The same, to be written.
+    pub(super) fn bytes_mut(&mut self, bytes: u64) -> BytesMut<'_> {
+        match &self.device.0 {
+            Place::Cpu => {
+                // SAFETY: as above; the tensor is borrowed as a whole, and nobody else has its memory.
+                BytesMut::Host(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, bytes as usize) })
+            }
+            Place::Accelerator(engine) => BytesMut::Device(Region::borrowed(engine, self.address, bytes)),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the CPU executor makes of a problem.
 
 use rowloom_codegen::Subject;
+use rowloom_codegen::cuda::PlanArray;
 
 use super::{Outputs, Problem, Which, Words};
 use crate::call::{self, Call};
@@ -43,7 +44,11 @@ impl Problem {
                 let indices: Vec<AnyView<'_>> = self.views(which).concat();
                 let plan = RowPlan::build(&self.stream, &shape, &indices)?;
                 let words = vec![NO_ERROR, plan.blocks(), plan.partials(), plan.positions() - plan.rowless()];
-                Ok((plan.into_arrays().into_iter().map(|array| vec![array]).collect(), words))
+                let copy = |array| {
+                    let elements = plan.array(array).to_vec::<u32>(&self.stream)?;
+                    Ok(vec![AnyTensor::from_slice(&self.stream, &elements, elements.len() as u64, 1)?])
+                };
+                Ok((PlanArray::ALL.into_iter().map(copy).collect::<Result<_, Error>>()?, words))
             }
         }
     }
