@@ -103,7 +103,11 @@ pub fn sums_into_given_tensors_need_plans(device: &Device) {
     assert_eq!(error.to_string(), expected);
     // As many as are declared, needed or not: a module's calls take no other number.
     let arguments = rowloom::__private::Arguments {
-        inputs: &[packed.table.view().any(), packed.timestep.view().any(), packed.modality.view().any()],
+        inputs: &[
+            Some(packed.table.view().any()),
+            Some(packed.timestep.view().any()),
+            Some(packed.modality.view().any()),
+        ],
         cotangents: &packed.cotangents.each_ref().map(|tensor| tensor.view().any()),
         plans: Some(&[&plan, &plan]),
     };

@@ -26,12 +26,13 @@ const fn bench(name: &'static str) -> Built {
 }
 
 /// What a GPU machine runs beside the command.
-const BUILT: [Built; 12] = [
+const BUILT: [Built; 13] = [
     test("gpu"),
     test("gpu_sizes"),
     test("gpu_calls"),
     test("gpu_cache"),
     Built { kind: "--test", package: "rowloom-runtime", name: "borrowed" },
+    Built { kind: "--test", package: "rowloom-runtime", name: "lent" },
     test("sanitize"),
     example("first_result"),
     bench("generation"),
@@ -52,6 +53,7 @@ On the GPU machine, in this folder:
   ./gpu_calls --test-threads=1    modes, streams, graphs
   ./gpu_cache                     code from NVRTC, the cache and a pack; needs an NVRTC
   ./borrowed                      memory and streams of another framework
+  ./lent                          plans, workspaces and gradients in its memory
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools
   export ROWLOOM_CACHE_DIR=$(mktemp -d); ./first_result; ./first_result
