@@ -1,0 +1,108 @@
+//! What errors call an array, and what it must hold.
+
+use std::fmt;
+
+use rowloom::ElementType;
+use rowloom::codegen::ir::{FloatType, IndexType, InputKind, Kernel, OutputKind};
+use rowloom::codegen::{DType, IntType};
+
+/// An array of a call. Cheap to make: its text is made when an error needs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument<'k> {
+    /// `d_` of a cotangent or a gradient.
+    prefix: &'static str,
+    name: &'k str,
+    /// Which of several tensors.
+    element: Option<usize>,
+    pub(crate) holds: Holds,
+}
+
+/// Element types that an array may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Float,
+    Int,
+    One(ElementType),
+}
+
+impl<'k> Argument<'k> {
+    pub(crate) const fn of(name: &'k str, holds: Holds) -> Argument<'k> {
+        Argument { prefix: "", name, element: None, holds }
+    }
+
+    /// An input as declared.
+    pub(crate) fn input(kernel: &'k Kernel, at: usize) -> Argument<'k> {
+        let input = &kernel.inputs[at];
+        let holds = match input.kind {
+            InputKind::Rows(ty) | InputKind::Table { ty, .. } => float(ty),
+            InputKind::Index { ty, .. } => int(ty),
+        };
+        Argument::of(&input.name, holds)
+    }
+
+    /// An output as declared, all of its tensors.
+    pub(crate) fn output(kernel: &'k Kernel, at: usize) -> Argument<'k> {
+        let output = &kernel.outputs[at];
+        let holds = match output.kind {
+            OutputKind::Rows(ty) | OutputKind::Table { ty, .. } => float(ty),
+        };
+        Argument::of(&output.name, holds)
+    }
+
+    /// Its cotangent or gradient, which may be of another float type than it.
+    pub(crate) fn derivative(self) -> Argument<'k> {
+        Argument { prefix: "d_", holds: Holds::Float, ..self }
+    }
+
+    /// One of its tensors, where there are several.
+    pub(crate) fn element(self, at: usize, of: usize) -> Argument<'k> {
+        Argument { element: (of > 1).then_some(at), ..self }
+    }
+}
+
+impl fmt::Display for Argument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Argument { prefix, name, element, .. } = self;
+        write!(f, "{prefix}{name}")?;
+        element.map_or(Ok(()), |element| write!(f, "[{element}]"))
+    }
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holds::Float => f.write_str("f32, f16 or bf16"),
+            Holds::Int => f.write_str("u8, i32 or i64"),
+            Holds::One(ty) => ty.fmt(f),
+        }
+    }
+}
+
+fn float(ty: FloatType) -> Holds {
+    match ty {
+        FloatType::Param(_) => Holds::Float,
+        FloatType::Fixed(ty) => Holds::One(ElementType::Float(ty)),
+    }
+}
+
+fn int(ty: IndexType) -> Holds {
+    match ty {
+        IndexType::Param(_) => Holds::Int,
+        IndexType::Fixed(ty) => Holds::One(ElementType::Int(ty)),
+    }
+}
+
+/// Every element type that an array may hold, by the name that NumPy and PyTorch give it.
+pub(crate) const ELEMENT_TYPES: [(&str, ElementType); 6] = [
+    ("float32", ElementType::Float(DType::F32)),
+    ("float16", ElementType::Float(DType::F16)),
+    ("bfloat16", ElementType::Float(DType::Bf16)),
+    ("uint8", ElementType::Int(IntType::U8)),
+    ("int32", ElementType::Int(IntType::I32)),
+    ("int64", ElementType::Int(IntType::I64)),
+];
+
+/// The name that NumPy and PyTorch give a type.
+pub(crate) fn python_name(ty: ElementType) -> &'static str {
+    ELEMENT_TYPES.iter().find(|(_, known)| *known == ty).map_or("uint32", |(name, _)| name)
+}

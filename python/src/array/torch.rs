@@ -1,0 +1,116 @@
+//! PyTorch's tensors, read by their attributes. PyTorch is never imported here: whoever has a
+//! tensor has it.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
+use rowloom::ElementType;
+
+use super::{Array, axes_of, wrong_type};
+use crate::argument::{Argument, ELEMENT_TYPES};
+use crate::device::Place;
+use crate::error::Refused;
+
+/// Types and element types of PyTorch: each is one object, so that comparing is one comparison.
+struct Torch {
+    tensor: Py<PyType>,
+    parameter: Py<PyAny>,
+    dtypes: Vec<(Py<PyAny>, ElementType)>,
+    strided: Py<PyAny>,
+}
+
+static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
+
+impl Torch {
+    fn of(module: &Bound<'_, PyAny>) -> PyResult<Torch> {
+        let dtypes = ELEMENT_TYPES.iter().map(|&(name, ty)| Ok((module.getattr(name)?.unbind(), ty)));
+        Ok(Torch {
+            tensor: module.getattr("Tensor")?.cast_into::<PyType>()?.unbind(),
+            parameter: module.getattr("nn")?.getattr("Parameter")?.unbind(),
+            dtypes: dtypes.collect::<PyResult<_>>()?,
+            strided: module.getattr("strided")?.unbind(),
+        })
+    }
+}
+
+/// PyTorch, if the object is a tensor of it.
+fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Torch>> {
+    let py = object.py();
+    let ty = object.get_type();
+    if let Some(torch) = TORCH.get(py)
+        && (ty.is(&torch.tensor) || ty.is(&torch.parameter))
+    {
+        return Ok(Some(torch));
+    }
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let Ok(module) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
+    // While it is being imported it has no tensors.
+    if !module.hasattr(intern!(py, "Tensor"))? {
+        return Ok(None);
+    }
+    let torch = TORCH.get_or_try_init(py, || Torch::of(&module))?;
+    Ok(object.is_instance(torch.tensor.bind(py))?.then_some(torch))
+}
+
+/// A tensor; `None` for another object.
+pub(super) fn read<'a>(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> Result<Option<Array<'a>>, Refused> {
+    let py = object.py();
+    let Some(torch) = torch(object)? else { return Ok(None) };
+    let dtype = object.getattr(intern!(py, "dtype"))?;
+    let Some(&(_, ty)) = torch.dtypes.iter().find(|(known, _)| known.is(&dtype)) else {
+        let name = dtype.to_string();
+        return Err(wrong_type(argument, name.strip_prefix("torch.").unwrap_or(&name)));
+    };
+    let ordinal: i64 = object.call_method0(intern!(py, "get_device"))?.extract()?;
+    let (place, there) = match u32::try_from(ordinal) {
+        Ok(ordinal) => (Place::Cuda(ordinal), intern!(py, "is_cuda")),
+        Err(_) => (Place::Cpu, intern!(py, "is_cpu")),
+    };
+    if !object.getattr(there)?.is_truthy()? {
+        return Err(elsewhere(object, argument));
+    }
+    // Without memory, or without strides, PyTorch raises.
+    let raised = |_: PyErr| no_memory(object, argument);
+    let address = object.call_method0(intern!(py, "data_ptr")).map_err(raised)?.extract()?;
+    let strides = object.call_method0(intern!(py, "stride")).map_err(raised)?;
+    let shape = object.getattr(intern!(py, "shape"))?;
+    let (sizes, axes) = axes_of(shape.cast::<PyTuple>().map_err(PyErr::from)?, argument)?;
+    let (strides, _) = axes_of(strides.cast::<PyTuple>().map_err(PyErr::from)?, argument)?;
+    // A size is never negative.
+    let sizes = sizes.map(i64::unsigned_abs);
+    Ok(Some(Array { address, ty, place, writable: true, axes, sizes, strides, object }))
+}
+
+/// Whether the tensor stands in memory with the other sign, as the imaginary part of a conjugate
+/// does. Its columns never follow one another, so only those of one column need to be asked.
+pub(super) fn is_negated(object: &Bound<'_, PyAny>, ty: ElementType) -> Result<bool, Refused> {
+    match ty {
+        ElementType::Float(_) if torch(object)?.is_some() => {
+            Ok(object.call_method0(intern!(object.py(), "is_neg"))?.is_truthy()?)
+        }
+        ElementType::Float(_) | ElementType::Int(_) | ElementType::U32 => Ok(false),
+    }
+}
+
+/// What a tensor without memory is.
+pub(super) fn no_memory(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
+    let py = object.py();
+    let strided = TORCH.get(py).map(|torch| torch.strided.bind(py));
+    let what = match object.getattr(intern!(py, "layout")) {
+        Ok(layout) if strided.is_some_and(|strided| !layout.is(strided)) => format!("of layout {layout}"),
+        Ok(_) | Err(_) => {
+            let name = object.get_type().qualname().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+            format!("a {name} without memory")
+        }
+    };
+    Refused::NoMemory { argument: argument.to_string(), what }
+}
+
+/// A tensor on no device of ours.
+fn elsewhere(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
+    match object.getattr("device") {
+        Ok(device) => Refused::UnknownDevice { argument: argument.to_string(), found: device.to_string() },
+        Err(error) => Refused::Python(error),
+    }
+}

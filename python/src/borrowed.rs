@@ -1,0 +1,64 @@
+//! Memory and streams of other frameworks, as rowloom's own. All unsafe code outside of
+//! `crates/runtime`, and no more than that.
+#![expect(unsafe_code, reason = "an address means what its owner says")]
+
+use rowloom::{AnyView, AnyViewMut, Device, Error, PlanSizes, RowPlan, RowShape, Stream, Workspace};
+
+use crate::array::Matrix;
+
+/// An array to be read.
+pub(crate) fn view<'a>(device: &'a Device, matrix: &'a Matrix<'_>) -> Result<AnyView<'a>, Error> {
+    let Matrix { ty, address, rows, columns, row_stride, .. } = *matrix;
+    // SAFETY: the array has these elements there, as its owner says, and is held by the caller's
+    // Python reference for `'a`. Work that is still queued when the call returns is on the stream
+    // that the caller names, behind which the owner frees and reuses the memory. On the CPU what is
+    // written shares no byte with any other array of the call (`call::apart`), and a program that writes
+    // from another thread to what it has passed breaks the module's contract.
+    unsafe { AnyView::from_raw(device, address, ty, rows, columns, row_stride) }
+}
+
+/// An array to be written.
+pub(crate) fn view_mut<'a>(device: &'a Device, matrix: &'a Matrix<'_>) -> Result<AnyViewMut<'a>, Error> {
+    let Matrix { ty, address, rows, columns, row_stride, .. } = *matrix;
+    // SAFETY: as above; and it may be written (`call::writable`).
+    unsafe { AnyViewMut::from_raw(device, address, ty, rows, columns, row_stride) }
+}
+
+/// A framework's stream.
+pub(crate) fn stream(device: &Device, raw: u64) -> Result<Stream, Error> {
+    // SAFETY: the caller names a stream of the device's primary context, which is the one that
+    // frameworks use, and keeps it while work is queued on it. Nothing of ours is left on it after a
+    // call but a deferred check, and that is not touched again unless the stream is named again.
+    unsafe { Stream::from_raw(device, raw) }
+}
+
+/// A plan whose state is an array of as many elements as its sizes ask for.
+pub(crate) fn plan(device: &Device, state: &Matrix<'_>, sizes: PlanSizes) -> Result<RowPlan, Error> {
+    // SAFETY: the array has all elements of the state (`plan::state`), is held as in `view`, and its owner
+    // promises that `plan` or `repeat_plan` has made it with these sizes.
+    unsafe { RowPlan::from_raw(device, state.address, sizes) }
+}
+
+/// Builds a plan into such an array.
+pub(crate) fn build_plan(
+    stream: &Stream,
+    shape: &RowShape,
+    indices: &[AnyView<'_>],
+    state: &Matrix<'_>,
+) -> Result<PlanSizes, Error> {
+    // SAFETY: as in `plan`, and it may be written and shares no byte with the indices. The plan is
+    // dropped at once, its work being done.
+    Ok(unsafe { RowPlan::build_at(stream, shape, indices, state.address)? }.sizes())
+}
+
+/// Builds the plan of a batch into such an array.
+pub(crate) fn repeat_plan(stream: &Stream, plan: &RowPlan, batch: u64, state: &Matrix<'_>) -> Result<PlanSizes, Error> {
+    // SAFETY: as in `build_plan`, with the state of the first plan in place of the indices.
+    Ok(unsafe { plan.repeat_at(stream, batch, state.address)? }.sizes())
+}
+
+/// Scratch memory.
+pub(crate) fn workspace(stream: &Stream, bytes: &Matrix<'_>) -> Result<Workspace, Error> {
+    // SAFETY: the array has these bytes, is held as in `view`, and may be written.
+    unsafe { Workspace::from_raw(stream, bytes.address, bytes.rows) }
+}
