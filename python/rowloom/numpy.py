@@ -1,0 +1,266 @@
+"""Every declared kernel as a function over NumPy arrays, on the CPU.
+
+    from rowloom import numpy as rn
+    shift, scale, gate, *mlp = rn.adaln_row_gather(table, timestep, modality)
+
+Arrays hold float32, float16 or `ml_dtypes.bfloat16`, indices uint8, int32 or int64. Rows are (S, H),
+tables (rows, chunks·H), indices (S,); any row stride and offset is read in place. The bytes are those of
+`rowloom.torch` on any device.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from rowloom import _native, shapes
+
+if TYPE_CHECKING:
+    from rowloom._native import Kernel, PlanSizes
+
+Array: TypeAlias = NDArray[Any]
+
+_CPU = 0
+"""The stream of a call: the CPU has one."""
+
+
+class RowPlan:
+    """Which row each position has, checked and in order: a copy, so later edits of the indices do not change it.
+
+    `state` is an int32 array and `sizes` are plain integers. The content of the state is trusted: only
+    `function.plan` and `repeat` make one.
+    """
+
+    __slots__ = ("sizes", "state")
+
+    def __init__(self, state: NDArray[np.int32], sizes: "PlanSizes") -> None:
+        self.state = state
+        self.sizes = sizes
+
+    @property
+    def positions(self) -> int:
+        """S."""
+        return self.sizes[0]
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return self.sizes[1]
+
+    def repeat(self, batch: int) -> "RowPlan":
+        """The plan of `batch` sequences that share this one: position `b * S + s` has the row of `s`.
+
+        Raises `ValueError` for a batch of no sequences, or of more positions than a plan can have.
+        """
+        positions, rows, block = self.sizes[:3]
+        if batch < 1:
+            raise ValueError(f"the batch of the plan has {batch} sequences; it must have at least 1")
+        state = np.empty(_native.plan_elements(positions * batch, rows, block), np.int32)
+        return RowPlan(state, _native.repeat_plan(_CPU, (self.state, self.sizes), batch, state))
+
+    def __repr__(self) -> str:
+        return f"RowPlan(positions={self.positions}, rows={self.rows})"
+
+
+Plans: TypeAlias = RowPlan | Sequence[RowPlan]
+"""One plan, or one for each row expression of the kernel."""
+
+
+class RowFunction:
+    """A kernel as a function: arrays in the order of its declaration, or by name.
+
+    `plan` is a `RowPlan` (or one for each row expression): the indices are then trusted. Without one they are
+    checked. Row counts that no array tells are keywords by their declared names.
+
+    Returns one array, or a tuple of all. Errors: `IndexError` for an index out of its bound; `TypeError`
+    for arguments and element types; `ValueError` for sizes, strides and plans.
+    """
+
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self._names = tuple(declared.name for declared in kernel.inputs)
+        self._orders: dict[Kernel, RowFunction] = {}
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        self._arguments = [
+            *[inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self._names],
+            *[inspect.Parameter(name, keyword) for name in kernel.open_counts],
+        ]
+        self.__signature__ = inspect.Signature([*self._arguments, inspect.Parameter("plan", keyword, default=None)])
+
+    def __repr__(self) -> str:
+        return f"<rowloom kernel {self.__name__}{self.__signature__}>"
+
+    def __call__(self, *arguments: Array, plan: Plans | None = None, **named: Any) -> Any:
+        inputs, counts = self._bind(arguments, named)
+        sizes = shapes.sizes(self._kernel, [array.shape for array in inputs], counts)
+        outputs = [
+            np.empty(shape if output.tensors == 1 else (output.tensors, *shape), self._dtype(output.dtype, inputs))
+            for output, shape in zip(self._kernel.outputs, shapes.output_shapes(self._kernel, sizes), strict=True)
+        ]
+        self._kernel.forward(_CPU, inputs, outputs, _data(plan), "now", counts)
+        results: list[Array] = []
+        for output, array in zip(self._kernel.outputs, outputs, strict=True):
+            results.extend([array] if output.tensors == 1 else array)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def plan(self, *indices: Array, rows: int | None = None, expression: int = 0) -> RowPlan:
+        """The plan of one of the kernel's row expressions, from its indices in order.
+
+        `rows` is the number of rows that the expression reads or sums into: R, where a table has R rows; it may
+        be left out where the declaration says it. An index out of its bound is an `IndexError`.
+        """
+        expressions = self._kernel.row_expressions
+        if not 0 <= expression < len(expressions):
+            raise ValueError(f"{self.__name__} has {len(expressions)} row expressions; there is no number {expression}")
+        text, inputs, extent = expressions[expression]
+        names = [self._names[at] for at in inputs]
+        call = f"{self.__name__}.plan({', '.join(names)}, rows=…)"
+        if len(indices) != len(names):
+            raise TypeError(f"{call} takes {len(names)} indices, not {len(indices)}")
+        for name, index in zip(names, indices, strict=True):
+            self._check_array(name, index)
+        counts: dict[str, int] = {}
+        if extent.count is None:
+            if rows is not None and rows != extent.numerator:
+                raise ValueError(f"{self.__name__}: {text} has {extent.numerator} rows, not {rows}")
+            rows = extent.numerator
+        elif rows is None:
+            raise TypeError(f"{call} needs rows, the number of rows that {text} may take")
+        else:
+            self._check_rows("rows", rows)
+            scaled, rest = divmod(rows * extent.denominator, extent.numerator)
+            if rest:
+                raise ValueError(f"{self.__name__}: {text} cannot have {rows} rows, which is no multiple of {extent.numerator}")
+            counts[extent.count] = scaled
+        positions = indices[0].shape[0] if indices[0].ndim else 0
+        # Sizes that no plan can have are for the call to refuse.
+        elements = _native.plan_elements(positions, rows, self._kernel.block) if positions > 0 else 0
+        state = np.empty(elements, np.int32)
+        return RowPlan(state, self._kernel.plan(_CPU, expression, indices, counts, state))
+
+    def backward(
+        self,
+        cotangents: Array | Sequence[Array | None],
+        *arguments: Array,
+        wants: Sequence[str] | None = None,
+        gradient_dtype: DTypeLike | None = None,
+        plan: Plans | None = None,
+        **named: Any,
+    ) -> tuple[Array, ...]:
+        """The gradients of the inputs named by `wants`, in that order; of all that have one without it.
+
+        `cotangents` has one array, or None for zeros, for each array of the forward's results. With
+        `gradient_dtype=numpy.float32` gradients of tables are not rounded to their type. Returns a tuple.
+        """
+        kernel = self._kernel
+        inputs, counts = self._bind(arguments, named)
+        able = [declared.name for declared in kernel.inputs if declared.differentiable]
+        wants = able if wants is None else list(wants)
+        for name in wants:
+            if name not in able:
+                raise ValueError(f"{self.__name__} has no gradient of {name!r}; it has those of {', '.join(able)}")
+        gradients: dict[str, Array] = {}
+        for declared, array in zip(kernel.inputs, inputs, strict=True):
+            if declared.name in wants:
+                rounded = gradient_dtype is None or declared.kind != "table"
+                gradients[declared.name] = np.empty(array.shape, array.dtype if rounded else gradient_dtype)
+        if gradients:
+            places = [gradients.get(name) for name in self._names]
+            kernel.backward(_CPU, inputs, self._cotangents(cotangents, inputs, counts), places, _data(plan), None)
+        return tuple(gradients[name] for name in wants)
+
+    def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
+        """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
+        "float32" or "float64"."""
+        kernel = self._kernel.with_order(block=block, accumulate=accumulate)
+        if kernel is self._kernel:
+            return self
+        return self._orders.setdefault(kernel, RowFunction(kernel))
+
+    def _cotangents(
+        self, cotangents: Array | Sequence[Array | None], inputs: Sequence[Array], counts: Mapping[str, int]
+    ) -> list[Array]:
+        """One for each array of the results; zeros take no memory."""
+        outputs = self._kernel.outputs
+        expected = sum(output.tensors for output in outputs)
+        # One result is one array, with rows and not results on its first axis.
+        given = [cotangents] if isinstance(cotangents, np.ndarray) and expected == 1 else list(cotangents)
+        if len(given) != expected:
+            raise TypeError(f"{self.__name__}.backward takes {expected} cotangents, not {len(given)}")
+        sizes = shapes.sizes(self._kernel, [array.shape for array in inputs], counts)
+        found = shapes.output_shapes(self._kernel, sizes)
+        like = [(output, shape) for output, shape in zip(outputs, found, strict=True) for _ in range(output.tensors)]
+        all_of_them: list[Array] = []
+        for (output, (rows, columns)), array in zip(like, given, strict=True):
+            if array is None:
+                array = np.broadcast_to(np.zeros((1, columns), self._dtype(output.dtype, inputs)), (rows, columns))
+            all_of_them.append(array)
+        return all_of_them
+
+    def _bind(self, arguments: Sequence[Array], named: Mapping[str, Any]) -> tuple[list[Array], dict[str, int]]:
+        """Arrays in order, and the row counts that no array tells."""
+        try:
+            bound = inspect.Signature(self._arguments).bind(*arguments, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{self.__name__}{self.__signature__}: {error}") from None
+        for name in self._names:
+            self._check_array(name, bound[name])
+        for name in self._kernel.open_counts:
+            self._check_rows(name, bound[name])
+        return [bound[name] for name in self._names], {name: bound[name] for name in self._kernel.open_counts}
+
+    def _check_rows(self, name: str, rows: object) -> None:
+        if not isinstance(rows, int | np.integer):
+            raise TypeError(f"{self.__name__}: {name} is {rows!r}; it must be a number of rows")
+        if rows < 1:
+            raise ValueError(f"{self.__name__}: {name} is {rows}; it must be at least 1")
+
+    def _check_array(self, name: str, array: object) -> None:
+        if not isinstance(array, np.ndarray):
+            kind = type(array).__name__
+            raise TypeError(f"{self.__name__}: {name} is a {kind}; rowloom.numpy takes arrays, rowloom.torch tensors")
+
+    def _dtype(self, dtype: str, inputs: Sequence[Array]) -> DTypeLike:
+        """The type of an output: that of an input of the same type parameter, or fixed."""
+        for declared, array in zip(self._kernel.inputs, inputs, strict=True):
+            if declared.dtype == dtype:
+                return array.dtype
+        return np.dtype(dtype)
+
+
+def _data(plan: Plans | None) -> list[tuple[Array, "PlanSizes"]] | None:
+    """Plans as plain data."""
+    if plan is None:
+        return None
+    return [(one.state, one.sizes) for one in ([plan] if isinstance(plan, RowPlan) else plan)]
+
+
+def register(module: Any) -> SimpleNamespace:
+    """The functions of a native module of your own kernels, by name.
+
+    Raises `ImportError` for a module that was built with another version of rowloom.
+    """
+    if module.__version__ != _native.__version__:
+        raise ImportError(
+            f"{module.__name__} was built with rowloom {module.__version__}, but this is {_native.__version__}: build it anew"
+        )
+    return SimpleNamespace(**{kernel.name: RowFunction(kernel) for kernel in module.kernels()})
+
+
+_FUNCTIONS: dict[str, RowFunction] = vars(register(_native))
+
+
+def __getattr__(name: str) -> RowFunction:
+    try:
+        return _FUNCTIONS[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no kernel {name!r}; it has {', '.join(_FUNCTIONS)}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_FUNCTIONS])
