@@ -1,0 +1,110 @@
+"""A declared kernel as PyTorch needs it: what a call's arguments are, and the layout of its results."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rowloom import shapes
+from rowloom._native import Kernel
+
+ONE_BUFFER_BYTES = 256 << 20
+"""Tensors of one output up to this size, together, are one allocation: it lives until the last of them goes."""
+
+LAYOUTS_KEPT = 1024
+
+_DIMENSIONS = {"rows": 2, "table": 2, "index": 1}
+
+
+class Sides(NamedTuple):
+    """One output of a call: its tensors lie side by side."""
+
+    tensors: int
+    shape: tuple[int, int]
+    """Of one tensor, flat."""
+    positional: bool
+    """Whether it has a row per position, so that it has the leading dimensions of a batch."""
+    like: int
+    """The input whose device and, where `dtype` is None, type it has."""
+    dtype: torch.dtype | None
+    one_buffer: bool
+
+
+class Layout(NamedTuple):
+    """What follows from the flat shapes and types of a call's inputs."""
+
+    counts: dict[str, int]
+    positions: int
+    rows: tuple[int, ...]
+    """For each row expression the rows of its plan."""
+    outputs: tuple[Sides, ...]
+
+
+class Declared:
+    """A kernel of a native module. Immutable, but for what it remembers."""
+
+    def __init__(self, native: Kernel) -> None:
+        self.native = native
+        self.name = native.name
+        self.names = tuple(declared.name for declared in native.inputs)
+        self.kinds = tuple(declared.kind for declared in native.inputs)
+        unknown = set(self.kinds) - _DIMENSIONS.keys()
+        if unknown:
+            raise NotImplementedError(f"{native.name} has an input of kind {min(unknown)}, which this version does not call")
+        self.dimensions = tuple(_DIMENSIONS[kind] for kind in self.kinds)
+        self.differentiable = tuple(declared.differentiable for declared in native.inputs)
+        self.open_counts = tuple(native.open_counts)
+        self.expressions = tuple(indices for _, indices, _ in native.row_expressions)
+        self.sums = native.sums
+        self.tensors = sum(output.tensors for output in native.outputs)
+        self._reads: dict[tuple[bool, ...], tuple[bool, ...]] = {}
+        self._layouts: dict[object, Layout] = {}
+        self._like = tuple(self._origin(output.dtype) for output in native.outputs)
+
+    def _origin(self, dtype: str) -> tuple[int, torch.dtype | None]:
+        """Where an output's type comes from: an input of the same type, else its name."""
+        tensors = [at for at, declared in enumerate(self.native.inputs) if declared.kind != "index"]
+        for at in tensors:
+            if self.native.inputs[at].dtype == dtype:
+                return at, None
+        fixed: torch.dtype = getattr(torch, dtype)
+        return (tensors or [0])[0], fixed
+
+    def reads(self, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
+        """Of each input whether the backward reads it that gives the wanted gradients."""
+        known = self._reads.get(wanted)
+        if known is None:
+            known = self._reads[wanted] = tuple(self.native.reads(wanted))
+        return known
+
+    def layout(self, inputs: Sequence[Tensor], counts: Mapping[str, int]) -> Layout:
+        """The layout of a call with these flat inputs; `counts` are those that no input tells."""
+        key = (tuple([(x.shape, x.dtype) for x in inputs]), *counts.values())
+        known = self._layouts.get(key)
+        if known is None:
+            if len(self._layouts) >= LAYOUTS_KEPT:
+                self._layouts.clear()
+            known = self._layouts[key] = self._new_layout(inputs, counts)
+        return known
+
+    def _new_layout(self, inputs: Sequence[Tensor], counts: Mapping[str, int]) -> Layout:
+        sizes = shapes.sizes(self.native, [x.shape for x in inputs], counts)
+        outputs = []
+        found = shapes.output_shapes(self.native, sizes)
+        for output, (rows, columns), (like, dtype) in zip(self.native.outputs, found, self._like, strict=True):
+            element = (inputs[like].dtype if dtype is None else dtype).itemsize
+            one_buffer = output.tensors * rows * columns * element <= ONE_BUFFER_BYTES
+            outputs.append(Sides(output.tensors, (rows, columns), output.kind == "rows", like, dtype, one_buffer))
+        rows_of_plans = tuple(shapes.rows_of(rows, sizes.counts) for _, _, rows in self.native.row_expressions)
+        return Layout(sizes.counts, sizes.positions, rows_of_plans, tuple(outputs))
+
+    def tensor_shapes(self, shapes_of_inputs: Sequence[shapes.Shape], counts: Mapping[str, shapes.Size]) -> list[tuple[shapes.Size, ...]]:
+        """For each tensor of each output its flat shape; sizes may be symbolic."""
+        sizes = shapes.sizes(self.native, shapes_of_inputs, counts)
+        found = shapes.output_shapes(self.native, sizes)
+        return [shape for output, shape in zip(self.native.outputs, found, strict=True) for _ in range(output.tensors)]
+
+    def tensor_origins(self) -> list[tuple[int, torch.dtype | None]]:
+        """For each tensor of each output the input that it is like, and its type where that is fixed."""
+        return [like for output, like in zip(self.native.outputs, self._like, strict=True) for _ in range(output.tensors)]

@@ -1,0 +1,219 @@
+"""Calls of the native module on plain, flat tensors: memory for the results, the current stream, the launch."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from rowloom.torch import batches, plans, private
+from rowloom.torch.declared import Declared, Layout
+from rowloom.torch.plans import RowPlan
+
+if TYPE_CHECKING:
+    from rowloom._native import PlanSizes
+
+
+def stream_of(tensor: Tensor) -> int:
+    """The current stream of a tensor's device; 0 on the CPU."""
+    return private.current_stream(tensor.get_device()) if tensor.is_cuda else 0
+
+
+def explicit_plans(
+    declared: Declared, plan: "RowPlan | Sequence[RowPlan]", arguments: Sequence[Tensor], positions: tuple[int, ...]
+) -> tuple[RowPlan, ...]:
+    """The plans that a caller gave, repeated where a batch shares its indices."""
+    given = (plan,) if isinstance(plan, RowPlan) else tuple(plan)
+    for one in given:
+        if not isinstance(one, RowPlan):
+            raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan")
+    if len(given) != len(declared.expressions):
+        raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one a row expression, not {len(given)}")
+    if len(positions) < 2:
+        return given
+    batch = 1
+    for length in positions[:-1]:
+        batch *= length
+    return tuple(
+        one.repeat(batch)
+        if one.positions == positions[-1] and batches.shared([arguments[at] for at in indices], positions)
+        else one
+        for one, indices in zip(given, declared.expressions, strict=True)
+    )
+
+
+def automatic_plans(
+    declared: Declared,
+    arguments: Sequence[Tensor],
+    flat: Sequence[Tensor],
+    positions: tuple[int, ...],
+    layout: Layout,
+    build: bool,
+    cached: bool,
+) -> tuple[RowPlan, ...] | None:
+    """The plans of a call's indices: found, or else made where `build`; None where one is missing.
+
+    `arguments` are the indices as the caller has them, which plans are found by; `flat` what plans are
+    made of. `cached` is whether plans may be found and kept at all.
+    """
+    found = []
+    for expression, indices in enumerate(declared.expressions):
+        given = [arguments[at] for at in indices]
+        plan = _automatic_plan(declared, expression, given, [flat[at] for at in indices], positions, layout, build, cached)
+        if plan is None:
+            return None
+        found.append(plan)
+    return tuple(found)
+
+
+def _automatic_plan(
+    declared: Declared,
+    expression: int,
+    given: list[Tensor],
+    flat: list[Tensor],
+    positions: tuple[int, ...],
+    layout: Layout,
+    build: bool,
+    cached: bool,
+) -> RowPlan | None:
+    first = given[0]
+    stream = stream_of(first)
+    rows = layout.rows[expression]
+    # Inference tensors have no version, so nothing would show an edit.
+    cached = cached and not any([x.is_inference() for x in given])
+    if cached and first.is_cuda and private.is_capturing(first.get_device()):
+        raise RuntimeError(
+            f"{declared.name}: a CUDA graph is being captured, and its replays would not see an edit of the indices; "
+            f"pass plan={declared.name}.plan(…), made before the capture"
+        )
+    batch = 1
+    if batches.shared(given, positions):
+        for length in positions[:-1]:
+            batch *= length
+        flat = given
+    key = None
+    if cached:
+        key = plans.key_of(declared, expression, given, rows, stream, batch)
+        known = plans.cache.find(key, given)
+        if known is not None:
+            return known
+    if not build:
+        return None
+    plan = plans.new_plan(declared.native, expression, flat, rows, layout.counts, stream)
+    if batch > 1:
+        plan = plan.repeat(batch)
+    if key is not None:
+        plans.cache.keep(key, given, plan)
+    return plan
+
+
+def native_plans(given: Sequence[RowPlan], stream: int) -> "list[tuple[Tensor, PlanSizes]]":
+    """Plans as the native module takes them, for a call on the current stream."""
+    for plan in given:
+        if plan.made_on != stream:
+            plan.used_on(stream)
+    return [(plan.state, plan.sizes) for plan in given]
+
+
+def forward(
+    declared: Declared,
+    inputs: Sequence[Tensor],
+    positions: tuple[int, ...],
+    layout: Layout,
+    given: Sequence[RowPlan] | None,
+    check: str,
+    counts: Mapping[str, int],
+    apart: bool = False,
+) -> list[Tensor]:
+    """Runs the kernel: for each tensor of each output one that is no view.
+
+    `inputs` are flat; `positions` are the leading dimensions of the results. `apart` gives each tensor
+    memory of its own.
+    """
+    buffers = []
+    for sides in layout.outputs:
+        like = inputs[sides.like]
+        if sides.tensors == 1:
+            buffers.append(_new(like, sides.shape, sides.dtype))
+        elif sides.one_buffer and not apart:
+            buffers.append(_new(like, (sides.tensors, *sides.shape), sides.dtype))
+        else:
+            break
+    alone = len(buffers) < len(layout.outputs)
+    if alone:
+        # The native module takes one array an output, or one a tensor.
+        buffers = [
+            _new(inputs[sides.like], sides.shape, sides.dtype) for sides in layout.outputs for _ in range(sides.tensors)
+        ]
+    stream = stream_of(inputs[0])
+    native = None if given is None else native_plans(given, stream)
+    declared.native.forward(stream, inputs, buffers, native, check, counts)  # type: ignore[arg-type]
+    # The kernel runs; only now are its outputs told apart.
+    results: list[Tensor] = []
+    if alone:
+        sides_of = [sides for sides in layout.outputs for _ in range(sides.tensors)]
+        for sides, buffer in zip(sides_of, buffers, strict=True):
+            results.append(_shaped(buffer, sides.positional, positions))
+        return results
+    for sides, buffer in zip(layout.outputs, buffers, strict=True):
+        if sides.tensors == 1:
+            results.append(_shaped(buffer, sides.positional, positions))
+            continue
+        rows = positions if sides.positional and len(positions) > 1 else sides.shape[:1]
+        side_by_side = buffer.view(sides.tensors * rows[0], *rows[1:], sides.shape[1])
+        results.extend(torch.unsafe_split(side_by_side, rows[0]))
+    return results
+
+
+def _new(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None) -> Tensor:
+    return like.new_empty(shape) if dtype is None else like.new_empty(shape, dtype=dtype)
+
+
+def _shaped(buffer: Tensor, positional: bool, positions: tuple[int, ...]) -> Tensor:
+    """A flat result with the leading dimensions of its batch, as no view."""
+    if not positional or len(positions) < 2:
+        return buffer
+    return torch.unsafe_split(buffer.view(*positions, buffer.shape[-1]), positions[0])[0]
+
+
+def backward(
+    declared: Declared,
+    inputs: Sequence[Tensor | None],
+    cotangents: Sequence[Tensor],
+    wanted: Sequence[tuple[Sequence[int], torch.dtype] | None],
+    given: Sequence[RowPlan],
+) -> list[Tensor | None]:
+    """Runs the backward: for each input its gradient, or None where it is not wanted.
+
+    `inputs` and `cotangents` are flat; `wanted` is shape and type of each input's gradient, with the leading
+    dimensions of a batch, or None.
+    """
+    like = cotangents[0]
+    gradients = [None if want is None else like.new_empty(want[0], dtype=want[1]) for want in wanted]
+    flat = [
+        gradient.view(-1, gradient.shape[-1]) if gradient is not None and gradient.dim() > 2 else gradient
+        for gradient in gradients
+    ]
+    stream = stream_of(like)
+    native = native_plans(given, stream)
+    workspace = None
+    if like.is_cuda:
+        # From torch's allocator: a capture's pool owns it, and no other pool keeps memory.
+        needed = declared.native.backward_workspace_bytes(stream, inputs, cotangents, flat, native)
+        workspace = like.new_empty(needed, dtype=torch.uint8)
+    declared.native.backward(stream, inputs, cotangents, flat, native, workspace)
+    return gradients
+
+
+def ready_cotangent(cotangent: Tensor) -> Tensor:
+    """A cotangent that a kernel can read: flat, with unit column stride."""
+    if cotangent.dim() > 2:
+        cotangent = cotangent.reshape(-1, cotangent.shape[-1])
+    if cotangent.dim() == 2 and cotangent.stride(1) != 1 and cotangent.shape[1] != 1:
+        cotangent = cotangent.contiguous()
+    return cotangent.resolve_neg() if cotangent.is_neg() else cotangent
+
+
+def zero_cotangent(like: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The cotangent of a tensor that nothing used: one row of zeros, expanded."""
+    return like.new_zeros((1, shape[-1]), dtype=dtype).expand(shape[0], shape[-1])

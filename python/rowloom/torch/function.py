@@ -1,0 +1,308 @@
+"""Kernels as functions over tensors."""
+
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rowloom._native import Kernel
+from rowloom.torch import batches, ops, private
+from rowloom.torch.autograd import RowsFunction, refusing_second
+from rowloom.torch.declared import Declared
+from rowloom.torch.eager import Call, Plans
+from rowloom.torch.execute import stream_of, zero_cotangent
+from rowloom.torch.plans import RowPlan, new_plan
+
+_OPTIONS = {
+    "plan": None,
+    "check": "now",
+    "gradient_dtype": None,
+}
+
+
+class _Orders:
+    """A kernel with every order of sums that was asked for: an op can be defined once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, str], RowFunction] = {}
+        self.lock = threading.Lock()
+
+
+class RowFunction:
+    """A kernel as a function: tensors in the order of its declaration, or by name.
+
+    `plan` is a `RowPlan` (or one for each row expression): the indices are then not read. Without one,
+    plans are made and found again automatically, and a bad index is an `IndexError` now.
+    `check="deferred"` never waits: a bad index is the `IndexError` of a later call on the stream, or of
+    `rowloom.torch.synchronize()`. `gradient_dtype=torch.float32` gives gradients of tables in float32.
+
+    Rows and indices may have leading dimensions of a batch, and an index may lack those. Row counts
+    that no tensor tells are keywords by their declared names.
+
+    Returns one tensor, or a tuple of all, none of them a view. Errors: `IndexError` for an index out
+    of its bound; `TypeError` for arguments and element types; `ValueError` for sizes, strides and
+    plans; `RuntimeError` for an automatic plan while a CUDA graph is captured.
+    """
+
+    def __init__(self, namespace: str, kernel: Kernel, order: str = "", orders: "_Orders | None" = None) -> None:
+        self.declared = Declared(kernel)
+        self._namespace = namespace
+        if orders is None:
+            orders = _Orders()
+            orders.known[kernel.block, kernel.accumulate] = self
+        self._orders = orders
+        self._names = self.declared.names
+        self._kinds = self.declared.kinds
+        self._dimensions = self.declared.dimensions
+        self._open_counts = self.declared.open_counts
+        self._op = ops.define(namespace, kernel.name + order, self.declared)
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
+        tensors = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self._names]
+        counts = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self._open_counts]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default) for name, default in _OPTIONS.items()
+        ]
+        self.__signature__ = inspect.Signature([*tensors, *counts, *options])
+
+    def __repr__(self) -> str:
+        return f"<rowloom kernel {self.__name__}{self.__signature__}>"
+
+    def __call__(
+        self,
+        *arguments: Tensor,
+        plan: Plans | None = None,
+        check: str = "now",
+        gradient_dtype: torch.dtype | None = None,
+        **named: Any,
+    ) -> Any:
+        counts: Mapping[str, int] = named
+        if named or len(arguments) != len(self._names):
+            arguments, counts = self._bind(arguments, named)
+        elif self._open_counts:
+            self._bind(arguments, named)
+        if torch.compiler.is_compiling():
+            return self._traced(arguments, plan, check, counts, gradient_dtype)
+        if not self.is_eager(arguments):
+            self._refuse_other_than_tensors(arguments)
+            return self._traced(arguments, plan, check, counts, gradient_dtype)
+        differentiated = False
+        if torch.is_grad_enabled():
+            for argument in arguments:
+                if argument.requires_grad:
+                    differentiated = True
+        if gradient_dtype is not None:
+            self._check_gradient_dtype(gradient_dtype, arguments)
+        batched = tuple([x.dim() for x in arguments]) != self._dimensions
+        call = Call(self.declared, arguments, counts, plan, check, gradient_dtype, differentiated, batched=batched)
+        if differentiated:
+            return RowsFunction.apply(call, *arguments)  # type: ignore[no-untyped-call]
+        results = call.forward()
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def is_eager(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether nothing but autograd watches what happens to these tensors, so that no op is needed."""
+        for argument in arguments:
+            kind = type(argument)
+            if kind is not Tensor and kind is not Parameter:
+                return False
+        first = arguments[0]
+        return not private.watched() and (first.is_cuda or first.is_cpu)
+
+    def _traced(
+        self,
+        arguments: Sequence[Tensor],
+        plan: Plans | None,
+        check: str,
+        counts: Mapping[str, int],
+        gradient_dtype: torch.dtype | None,
+    ) -> Any:
+        """The same through the op, for whoever watches ops: compilers, modes, transforms, subclasses."""
+        positions = batches.leading(self._kinds, arguments)
+        flat = [batches.flat(kind, x, positions) for kind, x in zip(self._kinds, arguments, strict=True)]
+        ordered = [counts[name] for name in self._open_counts]
+        plain = _plain(plan)
+        if plain is None:
+            results = self._op.unplanned(*flat, check=check, counts=ordered, gradient_dtype=gradient_dtype)
+        else:
+            results = self._op.planned(*flat, *plain, counts=ordered, gradient_dtype=gradient_dtype)
+        if len(positions) < 2:
+            return results
+        if isinstance(results, Tensor):
+            return results.reshape(*positions, results.shape[-1]) if self._op.positional[0] else results
+        return tuple(
+            [
+                result.reshape(*positions, result.shape[-1]) if positional else result
+                for result, positional in zip(results, self._op.positional, strict=True)
+            ]
+        )
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def plan(self, *indices: Tensor, rows: int | None = None, expression: int = 0) -> RowPlan:
+        """The plan of one of the kernel's row expressions, from its indices in order. Waits for the stream once.
+
+        `rows` is the number of rows that the expression reads or sums into: R, where a table has R rows; it may
+        be left out where the declaration says it. Leading dimensions are flattened. An index out of its
+        bound is an `IndexError`, no positions are a `ValueError`.
+        """
+        native = self.declared.native
+        if not 0 <= expression < len(native.row_expressions):
+            raise ValueError(f"{self.__name__} has {len(native.row_expressions)} row expressions; there is no number {expression}")
+        text, inputs, extent = native.row_expressions[expression]
+        names = ", ".join(self._names[at] for at in inputs)
+        if len(indices) != len(inputs):
+            raise TypeError(f"{self.__name__}.plan({names}, rows=…) takes {len(inputs)} indices, not {len(indices)}")
+        for at, index in zip(inputs, indices, strict=True):
+            if not isinstance(index, Tensor):
+                raise TypeError(_not_a_tensor(self.__name__, self._names[at], index))
+        counts: dict[str, int] = {}
+        if extent.count is None:
+            if rows is not None and rows != extent.numerator:
+                raise ValueError(f"{self.__name__}: {text} has {extent.numerator} rows, not {rows}")
+            rows = extent.numerator
+        elif rows is None:
+            raise TypeError(f"{self.__name__}.plan({names}, rows=…) needs rows, the number of rows that {text} may take")
+        else:
+            counts[extent.count] = rows * extent.denominator // extent.numerator
+        flat = [index.reshape(-1) if index.dim() > 1 else index for index in indices]
+        return new_plan(native, expression, flat, rows, counts, stream_of(flat[0]))
+
+    def backward(
+        self,
+        cotangents: Tensor | Sequence[Tensor | None],
+        *arguments: Tensor,
+        plan: Plans | None = None,
+        wants: Sequence[str] | None = None,
+        gradient_dtype: torch.dtype | None = None,
+        **named: Any,
+    ) -> tuple[Tensor, ...]:
+        """The gradients of the inputs named by `wants`, in that order; of all that have one without it.
+
+        `cotangents` has one tensor, or None for zeros, for each tensor of the forward's results. Plans are found
+        and made as in a forward. A gradient cannot be differentiated again.
+        """
+        counts: Mapping[str, int] = named
+        arguments, counts = self._bind(arguments, named)
+        given = (cotangents,) if isinstance(cotangents, Tensor) else tuple(cotangents)
+        declared = self.declared
+        if len(given) != declared.tensors:
+            raise TypeError(f"{self.__name__}.backward takes {declared.tensors} cotangents, not {len(given)}")
+        able = [name for name, able in zip(self._names, declared.differentiable, strict=True) if able]
+        wants = able if wants is None else wants
+        for name in wants:
+            if name not in able:
+                raise ValueError(f"{self.__name__} has no gradient of {name!r}; it has those of {', '.join(able)}")
+        wanted = tuple([name in wants for name in self._names])
+        if not any(wanted):
+            return ()
+        if all(x is None for x in given):
+            raise TypeError(f"{self.__name__}.backward needs a cotangent that is not None")
+        self._refuse_other_than_tensors(arguments)
+        if torch.compiler.is_compiling() or not self.is_eager([*arguments, *[x for x in given if x is not None]]):
+            return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
+        call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
+
+        def compute() -> Sequence[Tensor | None]:
+            plans = call.plans if call.plans is not None else call.plans_of(arguments)
+            return call.backward(call.flat, given, wanted, plans)
+
+        gradients = dict(zip(self._names, refusing_second(self.__name__, [*given, *arguments], compute), strict=True))
+        return tuple(gradient for name in wants if (gradient := gradients[name]) is not None)
+
+    def _traced_backward(
+        self,
+        given: Sequence[Tensor | None],
+        arguments: Sequence[Tensor],
+        plan: Plans | None,
+        wanted: Sequence[bool],
+        wants: Sequence[str],
+        counts: Mapping[str, int],
+        gradient_dtype: torch.dtype | None,
+    ) -> tuple[Tensor, ...]:
+        """The same through the op."""
+        positions = batches.leading(self._kinds, arguments)
+        flat = [batches.flat(kind, x, positions) for kind, x in zip(self._kinds, arguments, strict=True)]
+        facts = [(x.shape, x.dtype) for x in flat]
+        shapes = self.declared.tensor_shapes([shape for shape, _ in facts], counts)
+        like = next(x for x in given if x is not None)
+        cotangents = [
+            zero_cotangent(like, shape, like.dtype) if x is None else x.reshape(-1, x.shape[-1])
+            for x, shape in zip(given, shapes, strict=True)
+        ]
+        found = iter(
+            self._op.differentiate(cotangents, flat, facts, wanted, _plain(plan), counts, gradient_dtype)
+        )
+        gradients = {
+            name: next(found).reshape(argument.shape)
+            for name, argument, want in zip(self._names, arguments, wanted, strict=True)
+            if want
+        }
+        return tuple([gradients[name] for name in wants])
+
+    def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
+        """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
+        "float32" or "float64". Its ops have names of their own."""
+        kernel = self.declared.native.with_order(block=block, accumulate=accumulate)
+        order = (kernel.block, kernel.accumulate)
+        with self._orders.lock:
+            known = self._orders.known.get(order)
+            if known is None:
+                name = f"_block{kernel.block}_{kernel.accumulate}"
+                known = self._orders.known[order] = RowFunction(self._namespace, kernel, name, self._orders)
+        return known
+
+    def _bind(self, arguments: Sequence[Tensor], named: Mapping[str, Any]) -> tuple[tuple[Tensor, ...], dict[str, int]]:
+        """Tensors in order, and row counts in order."""
+        tensors = dict(zip(self._names, arguments, strict=False))
+        counts: dict[str, int] = {}
+        if len(arguments) > len(self._names):
+            raise self._misused(f"takes {len(self._names)} tensors, {len(arguments)} were given")
+        for name, value in named.items():
+            if name in self._open_counts:
+                counts[name] = value
+            elif name not in self._names:
+                raise self._misused(f"has no argument {name!r}")
+            elif name in tensors:
+                raise self._misused(f"was given {name!r} twice")
+            else:
+                tensors[name] = value
+        missing = [name for name in self._names if name not in tensors] + [name for name in self._open_counts if name not in counts]
+        if missing:
+            raise self._misused(f"was not given {', '.join(missing)}")
+        return tuple([tensors[name] for name in self._names]), {name: counts[name] for name in self._open_counts}
+
+    def _misused(self, how: str) -> TypeError:
+        return TypeError(f"{self.__name__}{self.__signature__} {how}")
+
+    def _refuse_other_than_tensors(self, arguments: Sequence[object]) -> None:
+        for name, argument in zip(self._names, arguments, strict=True):
+            if not isinstance(argument, Tensor):
+                raise TypeError(_not_a_tensor(self.__name__, name, argument))
+
+    def _check_gradient_dtype(self, dtype: torch.dtype, arguments: Sequence[Tensor]) -> None:
+        """A gradient of another type than its tensor's reaches `.grad` only where torch is told so."""
+        for name, kind, argument in zip(self._names, self._kinds, arguments, strict=True):
+            if kind != "table" or not argument.requires_grad or dtype == argument.dtype:
+                continue
+            if argument.is_leaf and getattr(argument, "grad_dtype", argument.dtype) in (dtype, None):
+                continue
+            raise ValueError(
+                f"{self.__name__}: a gradient in {dtype} would be rounded to {argument.dtype} on its way to {name}; set "
+                f"{name}.grad_dtype = {dtype} on a leaf tensor (PyTorch 2.11), or take it from {self.__name__}.backward(…)"
+            )
+
+
+def _plain(plan: Plans | None) -> tuple[list[Tensor], list[int]] | None:
+    """Plans as ops take them."""
+    if plan is None:
+        return None
+    given = (plan,) if isinstance(plan, RowPlan) else tuple(plan)
+    return [one.state for one in given], [size for one in given for size in one.sizes]
+
+
+def _not_a_tensor(function: str, name: str, argument: object) -> str:
+    return f"{function}: {name} is a {type(argument).__name__}; rowloom.torch takes tensors, rowloom.numpy arrays"

@@ -1,0 +1,257 @@
+"""Row plans: made by hand, or found again for indices that were seen before."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from rowloom._native import Kernel, plan_elements, repeat_plan
+from rowloom.torch import private
+
+if TYPE_CHECKING:
+    from rowloom._native import PlanSizes
+
+ENTRIES = 64
+BYTES = 256 << 20
+"""What automatic plans keep alive at most: their state and the storages of their indices."""
+
+
+class RowPlan:
+    """Which row each position has, checked and in order: a copy, so later edits of the indices do not change it.
+
+    `state` is an int32 tensor on the device of the indices and `sizes` are plain integers, so a plan
+    passes through `torch.compile` and CUDA graphs like any tensor. Its content is trusted: only
+    `function.plan` and `repeat` make one.
+    """
+
+    __slots__ = ("__weakref__", "_repeated", "_stream", "sizes", "state")
+
+    def __init__(self, state: Tensor, sizes: "PlanSizes", stream: int) -> None:
+        self.state = state
+        self.sizes = sizes
+        self._stream = stream
+        self._repeated: dict[int, RowPlan] = {}
+
+    @property
+    def positions(self) -> int:
+        """S."""
+        return self.sizes[0]
+
+    @property
+    def rows(self) -> int:
+        """R."""
+        return self.sizes[1]
+
+    def repeat(self, batch: int) -> "RowPlan":
+        """The plan of `batch` sequences that share this one, the batch outer. Made once for each `batch`; waits once then.
+
+        Raises `ValueError` for a batch of no sequences.
+        """
+        if batch == 1:
+            return self
+        known = self._repeated.get(batch)
+        if known is None:
+            positions, rows, block = self.sizes[:3]
+            device = self.state.device
+            stream = private.current_stream(device.index) if device.type == "cuda" else 0
+            self.used_on(stream)
+            state = self.state.new_empty(plan_elements(positions * max(batch, 0), rows, block))
+            sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
+            known = self._repeated[batch] = RowPlan(state, sizes, stream)
+        return known
+
+    def used_on(self, stream: int) -> None:
+        """Notes that the current stream, which has this number, reads the state."""
+        if stream != self._stream:
+            note_use(self.state)
+
+    @property
+    def made_on(self) -> int:
+        """The stream that the state was allocated for, as a number."""
+        return self._stream
+
+    def __repr__(self) -> str:
+        return f"RowPlan(positions={self.positions}, rows={self.rows}, device={self.state.device})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
+        device = self.state.device
+        stream = private.current_stream(device.index) if device.type == "cuda" else 0
+        return RowPlan(self.state.clone(), self.sizes, stream)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a RowPlan cannot be pickled, since its content is trusted: make it anew from the indices")
+
+
+def note_use(state: Tensor) -> None:
+    """The allocator must not reuse a plan's memory before the current stream has read it."""
+    if state.is_cuda:
+        state.record_stream(torch.cuda.current_stream(state.device))
+
+
+def new_plan(
+    kernel: Kernel, expression: int, indices: Sequence[Tensor], rows: int, counts: Mapping[str, int], stream: int
+) -> RowPlan:
+    """Builds the plan of one row expression from its flat indices. Waits for the stream once."""
+    positions = indices[0].shape[0] if indices[0].dim() else 0
+    # A row count that no plan can have is for the call to refuse.
+    elements = plan_elements(positions, rows, kernel.block) if positions > 0 and rows > 0 else 0
+    state = indices[0].new_empty(elements, dtype=torch.int32)
+    return RowPlan(state, kernel.plan(stream, expression, list(indices), dict(counts), state), stream)
+
+
+class PlanStats(NamedTuple):
+    """What automatic planning did in this process."""
+
+    hits: int
+    misses: int
+    entries: int
+    bytes: int
+    """Of the plans kept, and of the storages of their indices."""
+
+
+class _Entry(NamedTuple):
+    plan: RowPlan
+    indices: tuple[Tensor, ...]
+    """Aliases: while they live no other storage has their identity."""
+    copies: tuple[Tensor, ...]
+    """What the indices held, on the CPU: there edits that no version shows are seen too."""
+    bytes: int
+
+
+class PlanCache:
+    """The plans of indices that were seen before, least recently used first.
+
+    An index is the same as long as its storage, version, offset, shape, strides and type are. The lock
+    is held for a look-up alone, never while a plan is built: two threads may both build one, and the
+    later is kept.
+    """
+
+    def __init__(self, entries: int = ENTRIES, limit: int = BYTES) -> None:
+        self._limit_entries = entries
+        self._limit_bytes = limit
+        # Reentrant: a collection inside may run a destructor that calls a kernel.
+        self._lock = threading.RLock()
+        self._entries: OrderedDict[object, _Entry] = OrderedDict()
+        self._bytes = 0
+        self._hits = 0
+        self._misses = 0
+
+    def find(self, key: object, indices: Sequence[Tensor]) -> RowPlan | None:
+        """The plan under a key of `key_of`, if there is one."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and not entry.copies:
+                self._entries.move_to_end(key)
+                self._hits += 1
+                return entry.plan
+        if entry is not None and all(map(torch.equal, indices, entry.copies)):
+            with self._lock:
+                if key in self._entries:
+                    self._entries.move_to_end(key)
+                self._hits += 1
+            return entry.plan
+        with self._lock:
+            self._misses += 1
+        return None
+
+    def keep(self, key: object, indices: Sequence[Tensor], plan: RowPlan) -> None:
+        """Keeps a plan of these indices, and forgets the least recently used beyond the limits."""
+        storages = {private.content_identity(x)[0]: x.untyped_storage().nbytes() for x in indices}
+        copies = tuple(x.clone() for x in indices if x.is_cpu)
+        size = sum(storages.values()) + plan.state.nbytes + sum(copy.nbytes for copy in copies)
+        entry = _Entry(plan, tuple(x.detach() for x in indices), copies, size)
+        gone = []
+        with self._lock:
+            replaced = self._entries.pop(key, None)
+            if replaced is not None:
+                self._bytes -= replaced.bytes
+                gone.append(replaced)
+            self._entries[key] = entry
+            self._bytes += size
+            while len(self._entries) > self._limit_entries or self._bytes > self._limit_bytes:
+                _, oldest = self._entries.popitem(last=False)
+                self._bytes -= oldest.bytes
+                gone.append(oldest)
+        # Memory goes here, outside of the lock.
+        del gone
+
+    def clear(self) -> None:
+        """Forgets all plans; counts of hits and misses go on."""
+        with self._lock:
+            gone = self._entries
+            self._entries = OrderedDict()
+            self._bytes = 0
+        del gone
+
+    def stats(self) -> PlanStats:
+        with self._lock:
+            return PlanStats(self._hits, self._misses, len(self._entries), self._bytes)
+
+
+def key_of(owner: object, expression: int, indices: Sequence[Tensor], rows: int, stream: int, batch: int) -> object:
+    """What a plan is found by. No index may be an inference tensor, which has no version."""
+    return (
+        owner,
+        expression,
+        rows,
+        stream,
+        batch,
+        *[
+            (*private.content_identity(x), x.storage_offset(), x.shape, x.stride(), x.dtype, x.get_device())
+            for x in indices
+        ],
+    )
+
+
+cache = PlanCache()
+
+
+class _Setting:
+    """Whether plans are made automatically, in this process."""
+
+    enabled = True
+
+
+def _from_environment(value: str | None) -> bool:
+    match value:
+        case None | "" | "on":
+            return True
+        case "off":
+            return False
+    raise ValueError(f"ROWLOOM_AUTO_PLANS is {value!r}; it may be on or off")
+
+
+setting = _Setting()
+setting.enabled = _from_environment(os.environ.get("ROWLOOM_AUTO_PLANS"))
+
+
+class auto_plans:
+    """Turns automatic plans on or off, for all threads: at once, and until the end of a `with` block if there is one.
+
+    Off, a call without `plan=` checks its indices and waits, and each backward builds its plan. The
+    environment variable `ROWLOOM_AUTO_PLANS=off` does the same from the start.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        self._before = setting.enabled
+        setting.enabled = enabled
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        setting.enabled = self._before
+
+
+def plan_stats() -> PlanStats:
+    """Hits and misses of automatic plans so far, and what they keep alive now."""
+    return cache.stats()
+
+
+def clear_plans() -> None:
+    """Forgets all automatic plans, and with them the indices that they keep alive."""
+    cache.clear()

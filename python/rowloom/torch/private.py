@@ -1,0 +1,77 @@
+"""What rowloom uses of torch beyond its public interface: all of it, each with its reason and what is done without it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def _found(path: str) -> Any:
+    """An attribute of `torch._C` by its path, or None in a torch that has none."""
+    at: Any = torch._C
+    for name in path.split("."):
+        at = getattr(at, name, None)
+    return at
+
+
+def _zero() -> int:
+    return 0
+
+
+def _none() -> None:
+    return None
+
+
+_dispatch_modes: Callable[[], int] = _found("_len_torch_dispatch_stack") or _zero
+"""How many dispatch modes are active (FakeTensorMode, tracers): they must see an op, not a launch.
+Without it modes see nothing of an eager call; `torch.compile` is known otherwise."""
+
+_functorch_level: Callable[[], object] = _found("_functorch.peek_interpreter_stack") or _none
+"""The innermost of functorch's transforms (`torch.func.grad`, `vmap`), or None: plain-looking tensors
+are then wrapped. Without it such tensors are refused, since their memory cannot be reached."""
+
+_tracing_state: Callable[[], object] = _found("_get_tracing_state") or _none
+"""Not None inside `torch.jit.trace`, which records ops and would take a launch for a constant."""
+
+_raw_stream: Callable[[int], int] | None = _found("_cuda_getCurrentRawStream")
+_current_device: Callable[[], int] | None = _found("_cuda_getDevice")
+
+
+def watched() -> bool:
+    """Whether a mode, a transform, a tracer or forward-mode differentiation, whose tangents a launch would drop, is active."""
+    return (
+        _dispatch_modes() != 0
+        or _functorch_level() is not None
+        or _tracing_state() is not None
+        or getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
+    )
+
+
+def current_stream(device: int) -> int:
+    """The current stream of a CUDA device as the driver knows it.
+
+    The public way makes a stream object each time, which costs ten times as much.
+    """
+    if _raw_stream is not None:
+        return _raw_stream(device)
+    return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def is_capturing(device: int) -> bool:
+    """Whether the current stream of a CUDA device records a graph. The public question is about the current device."""
+    current = torch.cuda.current_device() if _current_device is None else _current_device()
+    if current == device:
+        return torch.cuda.is_current_stream_capturing()
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
+
+
+def content_identity(tensor: torch.Tensor) -> tuple[int, int]:
+    """A number that no other storage has while this one lives, and the version of what it holds.
+
+    Views share both; equal addresses do not share the first, which an allocator or a replayed graph may
+    give again. Without torch's own it is the address. Inference tensors have no version: RuntimeError.
+    """
+    storage = tensor.untyped_storage()
+    identity = getattr(storage, "_cdata", None)
+    return (storage.data_ptr() if identity is None else identity), tensor._version
