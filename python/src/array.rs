@@ -1,5 +1,6 @@
 //! Arrays as their owners describe them: where they lie, and how.
 
+mod exchange;
 mod numpy;
 mod torch;
 

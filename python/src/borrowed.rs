@@ -1,5 +1,5 @@
-//! Memory and streams of other frameworks, as rowloom's own. All unsafe code outside of
-//! `crates/runtime`, and no more than that.
+//! Memory and streams of other frameworks, as rowloom's own. With `array/exchange.rs` all unsafe code
+//! outside of `crates/runtime`.
 #![expect(unsafe_code, reason = "an address means what its owner says")]
 
 use rowloom::{AnyView, AnyViewMut, Device, Error, PlanSizes, RowPlan, RowShape, Stream, Workspace};

@@ -260,6 +260,20 @@ def test_parameters_and_numpy_arrays_mix() -> None:
     assert out.tolist() == [[4.0, 5.0], [0.0, 1.0]]
 
 
+class Subclass(torch.Tensor):
+    """Which PyTorch's exchange function does not know, so that its attributes are read."""
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("index", INTS, ids=str)
+def test_subclasses_are_read_by_their_attributes(dtype: str, index: torch.dtype) -> None:
+    table = tensor(random(1, (9, 22), dtype), dtype)[:, 3:8]
+    row = torch.from_numpy(indices(2, 50, 9)).to(index)
+    out = poisoned(50, 5, dtype=dtype)
+    GATHER.forward(0, [table.as_subclass(Subclass), row.as_subclass(Subclass)], [out.as_subclass(Subclass)], None, "now", {})
+    assert_bits(out, table[row.long()])
+
+
 def test_plans_do_not_follow_edits() -> None:
     timestep, modality = torch.tensor([0, 2, 1]), torch.tensor([2, 0, 1])
     plan = plan_of(ADALN, 0, [timestep, modality], 9)

@@ -7,6 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use rowloom::ElementType;
 
+use super::exchange::{Described, Exchange};
 use super::{Array, axes_of, wrong_type};
 use crate::argument::{Argument, ELEMENT_TYPES};
 use crate::device::Place;
@@ -16,6 +17,7 @@ use crate::error::Refused;
 struct Torch {
     tensor: Py<PyType>,
     parameter: Py<PyAny>,
+    exchange: Option<Exchange>,
     dtypes: Vec<(Py<PyAny>, ElementType)>,
     strided: Py<PyAny>,
 }
@@ -25,8 +27,10 @@ static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
 impl Torch {
     fn of(module: &Bound<'_, PyAny>) -> PyResult<Torch> {
         let dtypes = ELEMENT_TYPES.iter().map(|&(name, ty)| Ok((module.getattr(name)?.unbind(), ty)));
+        let tensor = module.getattr("Tensor")?.cast_into::<PyType>()?;
         Ok(Torch {
-            tensor: module.getattr("Tensor")?.cast_into::<PyType>()?.unbind(),
+            exchange: Exchange::of(&tensor),
+            tensor: tensor.unbind(),
             parameter: module.getattr("nn")?.getattr("Parameter")?.unbind(),
             dtypes: dtypes.collect::<PyResult<_>>()?,
             strided: module.getattr("strided")?.unbind(),
@@ -34,14 +38,14 @@ impl Torch {
     }
 }
 
-/// PyTorch, if the object is a tensor of it.
-fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Torch>> {
+/// PyTorch, if the object is a tensor of it, and whether it is a plain one.
+fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(&'py Torch, bool)>> {
     let py = object.py();
     let ty = object.get_type();
     if let Some(torch) = TORCH.get(py)
         && (ty.is(&torch.tensor) || ty.is(&torch.parameter))
     {
-        return Ok(Some(torch));
+        return Ok(Some((torch, true)));
     }
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
     let Ok(module) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
@@ -50,13 +54,29 @@ fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Torch>> {
         return Ok(None);
     }
     let torch = TORCH.get_or_try_init(py, || Torch::of(&module))?;
-    Ok(object.is_instance(torch.tensor.bind(py))?.then_some(torch))
+    Ok(object.is_instance(torch.tensor.bind(py))?.then_some((torch, ty.is(&torch.tensor))))
 }
 
 /// A tensor; `None` for another object.
 pub(super) fn read<'a>(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> Result<Option<Array<'a>>, Refused> {
+    let Some((torch, plain)) = torch(object)? else { return Ok(None) };
+    if plain
+        && let Some(exchange) = torch.exchange
+        && let Some(Described { address, ty, place, axes, sizes, strides }) = exchange.describe(object)
+    {
+        let sizes = sizes.map(i64::unsigned_abs);
+        return Ok(Some(Array { address, ty, place, writable: true, axes, sizes, strides, object }));
+    }
+    by_attributes(torch, object, argument).map(Some)
+}
+
+/// A tensor of an older PyTorch, or of a subclass, or one that is refused.
+fn by_attributes<'a>(
+    torch: &Torch,
+    object: &'a Bound<'a, PyAny>,
+    argument: Argument<'_>,
+) -> Result<Array<'a>, Refused> {
     let py = object.py();
-    let Some(torch) = torch(object)? else { return Ok(None) };
     let dtype = object.getattr(intern!(py, "dtype"))?;
     let Some(&(_, ty)) = torch.dtypes.iter().find(|(known, _)| known.is(&dtype)) else {
         let name = dtype.to_string();
@@ -79,7 +99,7 @@ pub(super) fn read<'a>(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> 
     let (strides, _) = axes_of(strides.cast::<PyTuple>().map_err(PyErr::from)?, argument)?;
     // A size is never negative.
     let sizes = sizes.map(i64::unsigned_abs);
-    Ok(Some(Array { address, ty, place, writable: true, axes, sizes, strides, object }))
+    Ok(Array { address, ty, place, writable: true, axes, sizes, strides, object })
 }
 
 /// Whether the tensor stands in memory with the other sign, as the imaginary part of a conjugate
