@@ -1,0 +1,7 @@
+"""`python -m rowloom.prior_art`."""
+
+import sys
+
+from rowloom.prior_art.command import main
+
+sys.exit(main())

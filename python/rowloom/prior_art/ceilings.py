@@ -1,0 +1,41 @@
+"""What the memory gives: reading, writing and copying as many bytes as the outputs hold."""
+
+from __future__ import annotations
+
+import torch
+
+from rowloom.prior_art.queued import best_queued_us
+
+SAMPLES = 5
+
+METHOD = (
+    "best of several of torch, each the median of calls queued behind a delay, over as many bytes as six outputs hold: "
+    "read: sum and amax, of all and of each row, of float32; write: fill_ and zero_; "
+    "copy: copy_, and add of 0 into existing memory (bytes read plus bytes written)"
+)
+
+
+def ceilings(bytes_moved: int, device: torch.device) -> dict[str, float]:
+    """GB/s of one size."""
+    columns = 4096
+    rows = max(1, bytes_moved // columns // 4)
+    size = rows * columns * 4
+    source = torch.ones(rows, columns, device=device)
+    target = torch.empty_like(source)
+    total, of_row = torch.empty((), device=device), torch.empty(rows, device=device)
+    read = best_queued_us(
+        [
+            lambda: torch.sum(source, dim=(0, 1), out=total),
+            lambda: torch.amax(source, dim=(0, 1), out=total),
+            lambda: torch.sum(source, dim=1, out=of_row),
+            lambda: torch.amax(source, dim=1, out=of_row),
+        ],
+        SAMPLES,
+    )
+    write = best_queued_us([lambda: target.fill_(1.0), lambda: target.zero_()], SAMPLES)
+    copy = best_queued_us([lambda: target.copy_(source), lambda: torch.add(source, 0.0, out=target)], SAMPLES)
+    return {
+        "read_gb_s": size / read / 1e3,
+        "write_gb_s": size / write / 1e3,
+        "copy_gb_s": 2 * size / copy / 1e3,
+    }

@@ -1,0 +1,139 @@
+"""The command: what is asked for, the run, and the files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from rowloom.prior_art import figures, layouts, output, report
+from rowloom.prior_art.implementations import MAKERS, make
+from rowloom.prior_art.inputs import Case
+from rowloom.prior_art.measure import measure
+from rowloom.prior_art.progress import Progress
+from rowloom.prior_art.protocol import Protocol
+from rowloom.prior_art.summary import summary
+
+EXAMPLES = """examples:
+  python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json
+  python -m rowloom.prior_art --op adaln_row_gather --device cuda:0 --out report.json
+  python -m rowloom.prior_art --op adaln_row_gather --layout t2va-15s --positions 4097,109952 --out report.json
+"""
+
+LARGEST = 131_072
+LARGEST_NEEDS_BYTES = 80 << 30
+"""Of device memory that is free, at H = 5376: outputs, gradients and copies of both, twice."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m rowloom.prior_art",
+        description="Measures batch invariance, accuracy and speed through PyTorch, as published.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--op", required=True, choices=[report.OP], help="the op; one is published")
+    made.add_argument("--out", required=True, type=Path, help="file to write; figures lie beside it")
+    made.add_argument("--layout", default="interleaved", choices=layouts.NAMES, help="how positions are packed")
+    made.add_argument("--quick", action="store_true", help="small batches and few runs: a look, no record")
+    made.add_argument("--device", type=device, help="cpu or cuda:0; a GPU if there is one")
+    made.add_argument("--positions", type=positions, help="S of accuracy and times, such as 4097,32768")
+    made.add_argument("--hidden", type=positive, default=5376, help="H, columns of a chunk (5376)")
+    made.add_argument(
+        "--implementations",
+        type=implementations,
+        default=list(MAKERS),
+        help=f"some of {', '.join(MAKERS)}; all unless given",
+    )
+    return made
+
+
+def device(word: str) -> torch.device:
+    """A device that is there."""
+    try:
+        found = torch.device(word)
+    except RuntimeError:
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"{word} is no device here; write cpu or cuda:0")
+    if found.type == "cuda":
+        found = torch.device("cuda", found.index or 0)
+        if found.index >= torch.cuda.device_count():
+            raise argparse.ArgumentTypeError(f"{word} is not there; torch sees {torch.cuda.device_count()} GPUs")
+    return found
+
+
+def positive(word: str) -> int:
+    """A number from 1."""
+    if not word.strip().isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word} is no number from 1")
+    return int(word)
+
+
+def positions(word: str) -> tuple[int, ...]:
+    """Numbers with commas, ascending and without repeats."""
+    return tuple(sorted({positive(part) for part in word.split(",")}))
+
+
+def implementations(word: str) -> list[str]:
+    """Names with commas."""
+    names = word.split(",")
+    unknown = [name for name in names if name not in MAKERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]} is no implementation; write some of {', '.join(MAKERS)}")
+    return list(dict.fromkeys(names))
+
+
+def sizes(layout: str, quick: bool, on: torch.device, hidden: int) -> tuple[int, ...]:
+    """S where none is asked for."""
+    if quick:
+        return (257, 4097)
+    own = layouts.own_positions(layout)
+    if on.type != "cuda":
+        return (4097, 32768)
+    if own is not None:
+        return (own,)
+    free, _ = torch.cuda.mem_get_info(on)
+    return (4097, 32768, LARGEST) if free >= LARGEST_NEEDS_BYTES * hidden / 5376 else (4097, 32768)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0, 1 when something failed, 2 when the command line is wrong."""
+    asked = parser().parse_args(arguments)
+    try:
+        output.check(asked.out)
+    except output.OutputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    on: torch.device = asked.device or device("cuda:0" if torch.cuda.is_available() else "cpu")
+    if on.type == "cuda":
+        torch.cuda.set_device(on)
+    case = Case(on, asked.hidden, asked.layout)
+    chosen = asked.positions or sizes(asked.layout, asked.quick, on, asked.hidden)
+    protocol = Protocol.quick(chosen) if asked.quick else Protocol(chosen)
+    progress = Progress()
+    progress.begin("implementations", len(asked.implementations))
+    entries = make(asked.implementations, on)
+    progress.end()
+    try:
+        measured = measure(entries, case, protocol, asked.quick, progress)
+        content = report.build(case, protocol, asked.quick, measured)
+        output.write(asked.out, output.to_json(content))
+        print(summary(content, report.published()), end="")
+        for line in figures.beside(asked.out, content):
+            print(line, file=sys.stderr)
+    except output.OutputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except torch.OutOfMemoryError as error:
+        first = str(error).splitlines()[0]
+        print(f"error: memory is short for S = {max(chosen)}, ask for less with --positions: {first}", file=sys.stderr)
+        return 1
+    failed = [name for name, result in measured.plain.items() if name.startswith("rowloom") and "unavailable" in result]
+    if failed:
+        print(f"error: {failed[0]} was not measured: {measured.plain[failed[0]]['unavailable']}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,76 @@
+"""The report as a whole, in the published schema with what `rowloom report` adds to it."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+from rowloom.prior_art import environment
+from rowloom.prior_art.ceilings import METHOD
+from rowloom.prior_art.inputs import GENERATOR, ROWS, Case
+from rowloom.prior_art.measure import Measured
+from rowloom.prior_art.protocol import Protocol
+
+OP = "adaln_row_gather"
+
+TIMING = (
+    "fwd_us, fwd_bwd_us and bwd_us: for each sample new events, record, call, record, wait for the second, as published; "
+    "implementations take turns, each in `rounds` turns whose order rotates, and the median is over the samples of all "
+    "turns; 2 calls at the start of a turn are not timed. fwd_us: inputs that need no gradient. fwd_bwd_us: clone the "
+    "table, forward, six gradients of ones, backward. bwd_us: the backward alone through autograd, its graph kept. "
+    "kernel_us: calls queued behind a delay, their time on the device over their number, with a plan where there is one "
+    "(then also fwd_planned_us, bwd_planned_us); null for calls that wait for the device themselves. plan_us: from the "
+    "end of a delay, behind which the plan's launches wait, until its caller has been told: more than the device's own "
+    "time. plan_waited_us: as fwd_us. host_us: the host's clock around calls of which none is waited for. "
+    "peak_extra_bytes: high-water mark of torch's allocator less inputs, outputs and gradients, cached plans dropped "
+    "before. Caches are not flushed. On a CPU: the host's clock around each call, fewer calls where they take too long"
+)
+
+CHECKS = (
+    "bytes are compared, on the device; rowgrad_differ is 0 because no gradient of this op has a position axis; "
+    "params_repeatable: the same call twice at every batch and seed of all_rows; table_gradient at the largest S with "
+    "the inputs of accuracy; schedules are not visible from Python (null): `rowloom report` compares them"
+)
+
+
+def published() -> dict[str, Any]:
+    """The published file: two implementations on a B200."""
+    text = resources.files("rowloom.prior_art").joinpath("published_b200.json").read_text(encoding="utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def build(case: Case, protocol: Protocol, quick: bool, measured: Measured) -> dict[str, Any]:
+    """Everything that the file says, in its order."""
+    head = published()
+    commit, dirty = environment.commit()
+    bytes_per_position = case.bytes_per_position()
+    return {
+        "kind": head["kind"],
+        "rfc": head["rfc"],
+        "op": OP,
+        "rl_kernel_commit": None,
+        "rowloom_commit": commit,
+        "tracked_tree_dirty": dirty,
+        "environment": environment.environment(case.device, case.layout, measured.ceilings),
+        "quick": quick,
+        "protocol": {
+            "dtype": "bf16",
+            "hidden": case.hidden,
+            "rows": {"R": ROWS},
+            "index": "i64",
+            "generator": GENERATOR,
+            "columns_at_once": case.hidden,
+            "sums": ["backward"],
+            "traffic": {
+                "forward": {"kind": "write", "bytes_per_position": bytes_per_position},
+                "backward": {"kind": "read", "bytes_per_position": bytes_per_position},
+            },
+            "timing": TIMING,
+            "checks": CHECKS,
+            "ceilings": METHOD,
+            **protocol.record(),
+        },
+        "results": {"plain": measured.plain},
+    }
