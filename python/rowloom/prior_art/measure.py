@@ -30,8 +30,8 @@ def measure(
 ) -> Measured:
     """Measures every implementation that is there. One that fails on the way becomes unavailable with the reason."""
     field = Field(dict(entries), case)
-    largest = max(protocol.positions)
-    batch, gradients = case.batch(largest, protocol.layout_seed), case.gradients(largest, protocol.gradient_seed)
+    size = protocol.gradient_size()
+    batch, gradients = case.batch(size, protocol.layout_seed), case.gradients(size, protocol.gradient_seed)
 
     def checks(implementation: Implementation) -> dict[str, Any]:
         run, tick = implementation.run, progress.tick

@@ -46,8 +46,9 @@ class Protocol:
     """Timed calls, of which the median is reported."""
     rounds: int = 10
     """Turns of each implementation among which its timed calls are spread."""
+    gradient_positions: int | None = None
     repeats: int = 100
-    """Runs at the largest S whose table gradients are compared with the first."""
+    """Runs whose table gradients are compared with the first."""
 
     @staticmethod
     def quick(positions: tuple[int, ...]) -> Protocol:
@@ -62,8 +63,13 @@ class Protocol:
             warm_up=3,
             timed_runs=20,
             rounds=4,
-            repeats=5,
+            repeats=20,
+            gradient_positions=min(positions),
         )
+
+    def gradient_size(self) -> int:
+        """S at which table gradients are compared: the largest, unless it is said."""
+        return self.gradient_positions or max(self.positions)
 
     def probe_rows(self) -> tuple[int, ...]:
         """Positions of the sweep's batch that are looked at."""
@@ -97,4 +103,5 @@ class Protocol:
     def record(self) -> dict[str, Any]:
         """As a report states it."""
         fields = dataclasses.asdict(self)
+        fields["gradient_positions"] = self.gradient_size()
         return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}

@@ -29,7 +29,7 @@ TIMING = (
 
 CHECKS = (
     "bytes are compared, on the device; rowgrad_differ is 0 because no gradient of this op has a position axis; "
-    "params_repeatable: the same call twice at every batch and seed of all_rows; table_gradient at the largest S with "
+    "params_repeatable: the same call twice at every batch and seed of all_rows; table_gradient at S = gradient_positions with "
     "the inputs of accuracy; schedules are not visible from Python (null): `rowloom report` compares them"
 )
 

@@ -1,0 +1,275 @@
+"""The file: its schema, its figures, its tables, and what the command says and leaves behind."""
+
+import io
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from prior_art_case import CASE, TINY, measured, right, with_gradient
+from rowloom.prior_art import command, environment, figures, output, report, table
+from rowloom.prior_art.implementations import MAKERS, Unavailable
+from rowloom.prior_art.latency import EMPTY
+from rowloom.prior_art.progress import Progress
+from rowloom.prior_art.reports import NoReport, read
+from rowloom.prior_art.summary import summary
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PUBLISHED = REPOSITORY / "crates/cli/data/adaln_row_gather_b200.json"
+
+
+@pytest.fixture(scope="module")
+def content():
+    """A tiny report, as it is read back."""
+    found = measured(
+        rowloom=right(), doubled=with_gradient(lambda exact, rows: exact * 2), rl_kernel=Unavailable("not installed")
+    )
+    return json.loads(output.to_json(report.build(CASE, TINY, True, found)))
+
+
+def keys(value, drop=()):
+    """All ways through the keys of a file."""
+    if not isinstance(value, dict):
+        return {()}
+    return {(key, *rest) for key, item in value.items() if key not in drop for rest in keys(item)} or {()}
+
+
+def test_the_package_has_the_published_file():
+    assert (REPOSITORY / "python/rowloom/prior_art/published_b200.json").read_bytes() == PUBLISHED.read_bytes()
+
+
+def test_every_published_key_is_there(content):
+    published = report.published()
+    assert [key for key in content if key in published] == list(published)
+    assert keys(published["environment"]) <= keys(content["environment"])
+    ours, theirs = content["results"]["plain"]["rowloom"], published["results"]["plain"]["rl_kernel"]
+    assert list(ours) == list(theirs)
+    assert set(theirs["batch_invariance"]) <= set(ours["batch_invariance"])
+    assert ours["batch_invariance"]["batch_size_sweep"].keys() == theirs["batch_invariance"]["batch_size_sweep"].keys()
+    pieces = ours["batch_invariance"]["full_vs_sub_batches"]
+    assert pieces.keys() == theirs["batch_invariance"]["full_vs_sub_batches"].keys()
+    assert set(theirs["accuracy_latency"]["4097"]) <= set(ours["accuracy_latency"]["33"])
+    assert content["kind"] == "h3_prior_art"
+    assert content["rfc"] == "RL-Align/RL-Kernel#420"
+
+
+def test_keys_are_those_of_the_rust_side(content):
+    rust = json.loads((REPOSITORY / "evidence/h200/adaln_row_gather.json").read_text())
+    assert set(rust) == set(content)
+    assert set(rust["environment"]) <= set(content["environment"])
+    assert set(rust["protocol"]) <= set(content["protocol"])
+    ours, theirs = content["results"]["plain"]["rowloom"], rust["results"]["plain"]["rowloom"]
+    assert ours["batch_invariance"].keys() == theirs["batch_invariance"].keys()
+    assert ours["batch_invariance"]["table_gradient"].keys() == theirs["batch_invariance"]["table_gradient"].keys()
+    assert set(theirs["accuracy_latency"]["4097"]) <= set(ours["accuracy_latency"]["33"])
+    assert set(EMPTY) <= set(ours["accuracy_latency"]["33"])
+
+
+def test_the_rust_command_reads_it(content, tmp_path):
+    binary = REPOSITORY / "target/debug/rowloom"
+    if not binary.is_file():
+        pytest.skip("target/debug/rowloom is not built: cargo build")
+    path = tmp_path / "torch.json"
+    path.write_text(json.dumps(content))
+    done = subprocess.run([binary, "compare", path, PUBLISHED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert lines["batch invariant"].split()[2:] == ["yes", "yes", "unavailable", "no", "yes"]
+    assert "0 of 42" in lines["positions alone, differ"]
+    assert f"0 of {TINY.comparisons()}" in lines["sweep, differ"]
+    assert "0 of 3" in lines["sums repeated, differ"]
+    assert any(line.startswith("S = 130: fwd_bwd_us") for line in lines)
+
+
+def test_what_json_has_no_number_for_is_a_word():
+    written = json.loads(output.to_json({"a": [math.nan, math.inf, -math.inf, 1.5, None, True]}))
+    assert written == {"a": ["NaN", "inf", "-inf", 1.5, None, True]}
+
+
+def test_the_summary_has_the_published_figures_beside_ours(content):
+    text = summary(content, report.published())
+    line = next(line for line in text.splitlines() if line.startswith("S = 4097: grad_rel_err"))
+    assert line.endswith("2.51e-03")
+    assert "rl_kernel is unavailable: not installed" in text
+    assert "rl_kernel, published (NVIDIA B200)" in text
+
+
+def test_rows_of_markdown(content, tmp_path, capsys):
+    at = content["results"]["plain"]["rowloom"]["accuracy_latency"]["130"]
+    at["kernel_us"] = {"forward": 2.0, "backward": None}
+    content["environment"]["ceilings"] = {"130": {"read_gb_s": 4000.0, "write_gb_s": 12.48, "copy_gb_s": 4000.0}}
+    path = tmp_path / "torch.json"
+    path.write_text(json.dumps(content))
+    assert table.main([str(path)]) == 0
+    text = capsys.readouterr().out
+    row = next(line for line in text.splitlines() if line.startswith("| 130 | `rowloom` |"))
+    # 130 positions of 96 bytes in 2 µs are 6.24 GB/s.
+    assert "| 2.0 (50 %); - |" in row
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("| S |") or line.startswith("| 130")}
+    assert len(widths) == 1
+    assert "`rl_kernel` is unavailable: not installed" in text
+    assert table.main([str(PUBLISHED)]) == 0
+    assert table.main([str(tmp_path / "none.json")]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_figures_lie_beside_the_report_and_can_be_drawn_again(content, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "torch.json"
+    path.write_text(json.dumps(content))
+    assert figures.main([str(path)]) == 0
+    names = {f"torch-{kind}.{end}" for kind in ("speed", "accuracy") for end in ("png", "svg")}
+    assert {found.name for found in tmp_path.iterdir()} == names | {"torch.json"}
+    assert (tmp_path / "torch-speed.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "torch-accuracy.svg").read_bytes()
+    assert figures.main([str(PUBLISHED.with_name("none.json"))]) == 1
+
+
+def test_without_matplotlib_one_line_says_so(content, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    lines = figures.beside(tmp_path / "torch.json", content)
+    assert len(lines) == 1
+    assert "matplotlib is not installed" in lines[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ceiling_lines_are_what_must_be_moved(content):
+    content = json.loads(json.dumps(content))
+    content["environment"]["ceilings"] = {"130": {"read_gb_s": 2.0, "write_gb_s": 4.0, "copy_gb_s": 3.0}}
+    moved = 130 * CASE.bytes_per_position()
+    needed = figures.ceiling_lines(content, "130")
+    assert needed["fwd_us"] == pytest.approx(moved / 4e3)
+    assert needed["fwd_bwd_us"] == pytest.approx(2 * moved / 4e3 + moved / 2e3)
+    assert figures.ceiling_lines(content, "33") == {}
+
+
+def test_what_is_no_report_says_why(tmp_path):
+    path = tmp_path / "x.json"
+    for text, why in [("{", "no JSON"), ("[]", "no op"), ('{"op": "x", "results": {"plain": {}}}', "results.plain")]:
+        path.write_text(text)
+        with pytest.raises(NoReport, match=why):
+            read(path)
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "report.json"
+    output.write(path, b"old")
+
+    def broken(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(output.OutputError, match=r"report.json cannot be written: No space left on device"):
+        output.write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [found.name for found in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise output.OutputError("no")
+
+    monkeypatch.setattr(command, "measure", broken)
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    assert command.main(arguments) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().err.endswith("error: no\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--op", "row_gather", "--out", "r.json"], "invalid choice"),
+        (["--op", "adaln_row_gather"], "--out"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "tpu"], "tpu is no device here"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "cuda:99"], "cuda:99 is not there"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "4,x"], "x is no number from 1"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--layout", "blok"], "invalid choice"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--implementations", "x"], "x is no implementation"),
+    ],
+)
+def test_wrong_usage_is_2_and_says_why(arguments, why, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
+    for path, why in [(tmp_path / "no" / "r.json", "does not exist"), (tmp_path, "names a folder")]:
+        assert command.main(["--op", "adaln_row_gather", "--out", str(path)]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--help"])
+    assert stopped.value.code == 0
+    assert "python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json" in capsys.readouterr().out
+
+
+def test_the_command_as_a_whole(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
+    path = tmp_path / "r.json"
+    asked = ["--op", "adaln_row_gather", "--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
+    assert command.main([*asked, "--layout", "block", "--implementations", "diffusers,diffusers_six,rl_kernel"]) == 0
+    content = read(path)
+    assert list(content["results"]["plain"]) == ["diffusers", "diffusers_six", "rl_kernel"]
+    assert content["environment"]["layout"] == "block"
+    assert content["protocol"]["hidden"] == 8
+    assert content["protocol"]["positions"] == list(TINY.positions)
+    captured = capsys.readouterr()
+    assert "batch invariant" in captured.out
+    assert "diffusers_six: checks:" in captured.err
+    assert not any(found.name.startswith(".rowloom-") for found in tmp_path.iterdir())
+
+
+def test_a_missing_rowloom_is_a_failure_that_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
+    monkeypatch.setattr(command, "make", lambda names, device: {"rowloom": Unavailable("broken"), "x": right()})
+    path = tmp_path / "r.json"
+    assert command.main(["--op", "adaln_row_gather", "--out", str(path), "--quick", "--device", "cpu", "--hidden", "8"]) == 1
+    assert capsys.readouterr().err.endswith("error: rowloom was not measured: broken\n")
+    assert read(path)["results"]["plain"]["rowloom"] == {"unavailable": "broken"}
+
+
+def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for stream in (io.StringIO(), Terminal()):
+        progress = Progress(stream)
+        progress.begin("diffusers: checks", 3)
+        progress.tick(3)
+        progress.end("unavailable: no")
+        text = stream.getvalue()
+        assert ("\r" in text) == stream.isatty()
+        assert text.endswith("diffusers: checks: 0.0 s, unavailable: no\n")
+
+
+def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):
+    if shutil.which("git") and (REPOSITORY / ".git").exists():
+        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        assert environment.commit()[0] == head.stdout.strip()
+    elsewhere = tmp_path / "environment.py"
+    elsewhere.write_text("")
+    monkeypatch.setattr(environment, "__file__", str(elsewhere))
+    monkeypatch.delenv("ROWLOOM_COMMIT", raising=False)
+    assert environment.commit() == (None, None)
+    monkeypatch.setenv("ROWLOOM_COMMIT", "abc-dirty")
+    assert environment.commit() == ("abc", True)
+
+
+def test_every_implementation_of_the_task_has_a_maker():
+    assert set(MAKERS) == {
+        *("rowloom", "rowloom_f64", "rowloom_checked", "rowloom_deferred"),
+        *("diffusers", "diffusers_six", "torch_compile", "rl_kernel"),
+    }
+    assert torch.device("cpu") == CASE.device
