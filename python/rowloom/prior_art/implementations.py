@@ -141,19 +141,14 @@ def _rowloom(source: str, *, accumulate: str | None = None, check: str | None = 
             outputs: Sequence[Tensor] = function(table, timestep, modality, check=check)
             return outputs
 
-    stats: Callable[[], Any] = api.plan_stats
     return Implementation(
         source,
         run,
         planned=planned if check is None else None,
         mode=mode,
         forget=lambda: api.clear_plans(),
-        stats=lambda: {key: int(_field(stats(), key)) for key in ("hits", "misses", "entries", "bytes")},
+        stats=lambda: dict(api.plan_stats()._asdict()),
     )
-
-
-def _field(stats: Any, key: str) -> Any:
-    return stats[key] if isinstance(stats, dict) else getattr(stats, key)
 
 
 MAKERS: dict[str, Callable[[torch.device], Implementation]] = {

@@ -92,7 +92,7 @@ def device_times(
     times: dict[str, Any],
 ) -> None:
     """Fills what only a GPU has: times of the device alone and of the host alone, memory, plans."""
-    samples = max(5, protocol.timed_runs // 5)
+    samples = max(5, protocol.timed_runs // 10)
     clock = clock_of(batch.table.device)
     with implementation.mode():
         times["peak_extra_bytes"] = peak_extra_bytes(implementation, run, batch, gradients)
