@@ -24,6 +24,7 @@ def gpu():
 def test_every_number_of_a_gpu_is_there(gpu):
     names = [name for name in MAKERS if name not in ("torch_compile", "rl_kernel")]
     found = measure(make(names, gpu), Case(gpu, 64, "interleaved"), TINY, True, Progress(io.StringIO()))
+    assert found.ceilings is not None
     assert set(found.ceilings) == {str(positions) for positions in TINY.positions}
     assert all(speed > 0.0 for ceiling in found.ceilings.values() for speed in ceiling.values())
     for name, result in found.plain.items():

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import rowloom
 import torch
 
 LIBRARIES = (
@@ -31,7 +32,7 @@ THIS_FILE = Path("python/rowloom/prior_art/environment.py")
 """In rowloom's own repository."""
 
 
-def environment(device: torch.device, layout: str, ceilings: dict[str, Any]) -> dict[str, Any]:
+def environment(device: torch.device, layout: str, ceilings: dict[str, Any] | None) -> dict[str, Any]:
     """The environment of a report on this device."""
     on_gpu = device.type == "cuda"
     return {
@@ -51,7 +52,7 @@ def environment(device: torch.device, layout: str, ceilings: dict[str, Any]) -> 
         "threads": None if on_gpu else torch.get_num_threads(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "layout": layout,
-        "rowloom": version("rowloom") or native_version(),
+        "rowloom": rowloom.__version__,
         "ceilings": ceilings,
     }
 
@@ -62,15 +63,6 @@ def version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def native_version() -> str | None:
-    """Version of the compiled module, where the package runs from its source folder."""
-    try:
-        from rowloom._native import __version__
-    except ImportError:
-        return None
-    return __version__
 
 
 def commit() -> tuple[str | None, bool | None]:

@@ -21,8 +21,8 @@ class Measured:
 
     plain: dict[str, Any]
     """By implementation: what was measured, or `{"unavailable": reason}`."""
-    ceilings: dict[str, Any]
-    """By S; empty on a CPU."""
+    ceilings: dict[str, Any] | None
+    """By S; None on a CPU."""
 
 
 def measure(
@@ -63,7 +63,7 @@ def measure(
         found_ceilings = at_size(field, runs, positions, protocol, quick, progress)
         if found_ceilings is not None:
             measured_ceilings[str(positions)] = found_ceilings
-    return Measured(field.results(), measured_ceilings)
+    return Measured(field.results(), measured_ceilings or None)
 
 
 def is_invariant(found: Mapping[str, Any]) -> bool:
