@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 import torch
 from prior_art_case import CASE, HIDDEN, TINY, measured, right, with_gradient
 from rowloom.prior_art import accuracy
@@ -124,8 +125,14 @@ def test_one_that_is_absent_or_fails_is_said_with_its_reason():
     def few(table, timestep, modality):
         return diffusers(table, timestep, modality)[:5]
 
-    plain = measured(few=Implementation("planted", few)).plain
-    assert "unavailable" in plain["few"]
+    def narrow(table, timestep, modality):
+        return [output[:, :4] for output in diffusers(table, timestep, modality)]
+
+    reference = accuracy.Reference.of(CASE.batch(33, 11), CASE.gradients(33, 9))
+    for run in (few, narrow):
+        assert "unavailable" in measured(planted=Implementation("planted", run)).plain["planted"]
+        with pytest.raises(ValueError, match=r"the op has 6 of \(33, 8\)"):
+            accuracy.measure(run, reference)
 
 
 def test_one_float64_is_rounded_once():

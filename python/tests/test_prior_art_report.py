@@ -181,6 +181,17 @@ def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.endswith("error: no\n")
 
 
+def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("an illegal memory access was encountered\nmore")
+
+    monkeypatch.setattr(command, "measure", broken)
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    assert command.main(arguments) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "error: the run ended without a report: RuntimeError: an illegal memory access was encountered"
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -93,8 +93,9 @@ def measure(run: Run, reference: Reference) -> dict[str, Any]:
     batch = reference.batch
     with torch.no_grad():
         outputs = run(batch.table, batch.timestep, batch.modality)
-        if len(outputs) != CHUNKS:
-            raise ValueError(f"it gave {len(outputs)} outputs, and the op has {CHUNKS}")
+        shape = (batch.timestep.shape[0], batch.table.shape[1] // CHUNKS)
+        if [tuple(output.shape) for output in outputs] != [shape] * CHUNKS:
+            raise ValueError(f"it gave {len(outputs)} outputs, the first {tuple(outputs[0].shape)}; the op has {CHUNKS} of {shape}")
         fwd_rel_err = forward_error(outputs, batch)
         del outputs
     gradient = table_gradient(run, batch, reference.gradients)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from rowloom.prior_art import figures, layouts, output, report
-from rowloom.prior_art.implementations import MAKERS, make
+from rowloom.prior_art.implementations import MAKERS, because, make
 from rowloom.prior_art.inputs import Case
 from rowloom.prior_art.measure import measure
 from rowloom.prior_art.progress import Progress
@@ -131,6 +131,10 @@ def main(arguments: list[str] | None = None) -> int:
     except torch.OutOfMemoryError as error:
         first = str(error).splitlines()[0]
         print(f"error: memory is short for S = {max(chosen)}, ask for less with --positions: {first}", file=sys.stderr)
+        return 1
+    # A device that has failed fails everything that comes after it.
+    except RuntimeError as error:
+        print(f"error: the run ended without a report: {because(error).reason}", file=sys.stderr)
         return 1
     failed = [name for name, result in measured.plain.items() if name.startswith("rowloom") and "unavailable" in result]
     if failed:

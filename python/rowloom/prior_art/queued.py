@@ -79,7 +79,7 @@ def behind_delay_us(call: Call, samples: int) -> float:
     return statistics.median(times)
 
 
-def best_queued_us(calls: list[Callable[[], object]], samples: int) -> float:
-    """The fastest of several ways to do the same."""
+def best_queued_us(calls: list[Callable[[], object]], samples: int) -> float | None:
+    """The fastest of several ways to do the same; None where none could be queued in time."""
     found = [queued(call, samples) for call in calls]
-    return min(result.us for result in found if result is not None)
+    return min((result.us for result in found if result is not None), default=None)
