@@ -10,9 +10,9 @@ REQUIRED = os.environ.get("ROWLOOM_REQUIRE_GPU") == "1"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 NO_GPU = "skipped: no CUDA device"
-NO_TORCH = "skipped: no torch: the tests of rowloom.torch"
+NO_TORCH = "skipped: no torch: the tests of rowloom.torch and rowloom.prior_art"
 
-collect_ignore_glob = [] if HAS_TORCH or REQUIRED else ["test_torch_*.py"]
+collect_ignore_glob = [] if HAS_TORCH or REQUIRED else ["test_torch_*.py", "test_prior_art_*.py"]
 
 
 def pytest_report_header() -> list[str]:

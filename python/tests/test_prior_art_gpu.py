@@ -1,9 +1,7 @@
 """The whole run on a GPU, small."""
 
 import io
-import os
 
-import pytest
 import torch
 from prior_art_case import TINY
 from rowloom.prior_art.implementations import MAKERS, make
@@ -12,16 +10,8 @@ from rowloom.prior_art.measure import measure
 from rowloom.prior_art.progress import Progress
 
 
-@pytest.fixture
-def gpu():
-    if not torch.cuda.is_available():
-        if os.environ.get("ROWLOOM_REQUIRE_GPU") == "1":
-            pytest.fail("ROWLOOM_REQUIRE_GPU=1, and there is no CUDA device")
-        pytest.skip("skipped: no CUDA device")
-    return torch.device("cuda", 0)
-
-
-def test_every_number_of_a_gpu_is_there(gpu):
+def test_every_number_of_a_gpu_is_there(cuda):
+    gpu = torch.device(cuda, 0)
     names = [name for name in MAKERS if name not in ("torch_compile", "rl_kernel")]
     found = measure(make(names, gpu), Case(gpu, 64, "interleaved"), TINY, True, Progress(io.StringIO()))
     assert found.ceilings is not None

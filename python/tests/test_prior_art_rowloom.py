@@ -81,7 +81,6 @@ def test_each_mode_calls_as_it_says(notes):
 
 
 def test_rowloom_differs_nowhere():
-    pytest.importorskip("rowloom.torch")
     for name, result in measured(**make(OURS, torch.device("cpu"))).plain.items():
         assert "unavailable" not in result, result
         assert result["batch_invariance"]["batch_invariant"] is True
