@@ -9,11 +9,11 @@ use rowloom::codegen::{DType, IntType};
 /// An array of a call. Cheap to make: its text is made when an error needs it.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument<'k> {
-    /// `d_` of a cotangent or a gradient.
-    prefix: &'static str,
     name: &'k str,
     /// Which of several tensors.
-    element: Option<usize>,
+    element: Option<u32>,
+    /// Whether it is the cotangent or the gradient of what has that name.
+    derivative: bool,
     pub(crate) holds: Holds,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Holds {
 
 impl<'k> Argument<'k> {
     pub(crate) const fn of(name: &'k str, holds: Holds) -> Argument<'k> {
-        Argument { prefix: "", name, element: None, holds }
+        Argument { name, element: None, derivative: false, holds }
     }
 
     /// An input as declared.
@@ -51,19 +51,19 @@ impl<'k> Argument<'k> {
 
     /// Its cotangent or gradient, which may be of another float type than it.
     pub(crate) fn derivative(self) -> Argument<'k> {
-        Argument { prefix: "d_", holds: Holds::Float, ..self }
+        Argument { derivative: true, holds: Holds::Float, ..self }
     }
 
     /// One of its tensors, where there are several.
     pub(crate) fn element(self, at: usize, of: usize) -> Argument<'k> {
-        Argument { element: (of > 1).then_some(at), ..self }
+        Argument { element: (of > 1).then_some(at as u32), ..self }
     }
 }
 
 impl fmt::Display for Argument<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Argument { prefix, name, element, .. } = self;
-        write!(f, "{prefix}{name}")?;
+        let Argument { name, element, derivative, .. } = self;
+        write!(f, "{}{name}", if *derivative { "d_" } else { "" })?;
         element.map_or(Ok(()), |element| write!(f, "[{element}]"))
     }
 }

@@ -88,7 +88,8 @@ impl Backward {
         let inputs = reader.some_inputs(inputs)?;
         let cotangents = reader.cotangents(cotangents)?;
         let gradients = reader.gradients(gradients)?;
-        let workspace = workspace.map(|bytes| call::writable(reader.read(bytes, WORKSPACE)?)).transpose()?;
+        let workspace =
+            workspace.map(|bytes| call::stretch(call::writable(reader.read(bytes, WORKSPACE)?)?)).transpose()?;
         let place = reader.place()?;
         let written = gradients.iter().flatten().chain(&workspace);
         call::apart(place, written, inputs.iter().flatten().chain(&cotangents))?;

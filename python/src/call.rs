@@ -21,6 +21,10 @@ pub(crate) type Matrices<'a, 'k> = SmallVec<[Named<'a, 'k>; 8]>;
 /// The same where some are not there.
 pub(crate) type Optional<'a, 'k> = SmallVec<[Option<Named<'a, 'k>>; 8]>;
 
+type Views<'a> = SmallVec<[AnyView<'a>; 8]>;
+
+type ViewsMut<'a> = SmallVec<[AnyViewMut<'a>; 8]>;
+
 /// Reads the arrays of a call, which are all on one device: that of the first.
 pub(crate) struct Reader<'k> {
     kernel: &'k Kernel,
@@ -41,7 +45,11 @@ impl<'k> Reader<'k> {
     /// Every input.
     pub(crate) fn inputs<'a>(&mut self, items: &'a Items<'_>) -> Result<Matrices<'a, 'k>, Refused> {
         self.expect("inputs", self.kernel.inputs.len(), items)?;
-        items.0.iter().enumerate().map(|(at, item)| self.read(item, Argument::input(self.kernel, at))).collect()
+        let mut matrices = Matrices::new();
+        for (at, item) in items.0.iter().enumerate() {
+            matrices.push(self.read(item, Argument::input(self.kernel, at))?);
+        }
+        Ok(matrices)
     }
 
     /// The inputs that are there.
@@ -66,15 +74,14 @@ impl<'k> Reader<'k> {
 
     /// Every output: one array for each, or one for each of its tensors.
     pub(crate) fn outputs<'a>(&mut self, items: &'a Items<'_>) -> Result<Matrices<'a, 'k>, Refused> {
+        let mut matrices = Matrices::new();
         if items.0.len() == self.output_tensors().count() {
-            return self
-                .output_tensors()
-                .zip(&items.0)
-                .map(|(output, item)| writable(self.read(item, output)?))
-                .collect();
+            for (output, item) in self.output_tensors().zip(&items.0) {
+                matrices.push(writable(self.read(item, output)?)?);
+            }
+            return Ok(matrices);
         }
         self.expect("outputs", self.kernel.outputs.len(), items)?;
-        let mut matrices = Matrices::new();
         for (at, item) in items.0.iter().enumerate() {
             let (output, tensors) = (Argument::output(self.kernel, at), self.kernel.outputs[at].tensors());
             let array = Array::read(item, output)?;
@@ -89,7 +96,11 @@ impl<'k> Reader<'k> {
     /// The cotangents: one array for each tensor of each output.
     pub(crate) fn cotangents<'a>(&mut self, items: &'a Items<'_>) -> Result<Matrices<'a, 'k>, Refused> {
         self.expect("cotangents", self.output_tensors().count(), items)?;
-        self.output_tensors().zip(&items.0).map(|(output, item)| self.read(item, output.derivative())).collect()
+        let mut matrices = Matrices::new();
+        for (output, item) in self.output_tensors().zip(&items.0) {
+            matrices.push(self.read(item, output.derivative())?);
+        }
+        Ok(matrices)
     }
 
     /// The indices of a row expression.
@@ -168,18 +179,33 @@ pub(crate) fn apart<'n, 'a: 'n, 'k: 'n>(
     Ok(())
 }
 
+/// An array, if it is one stretch of elements.
+pub(crate) fn stretch<'a, 'k>((argument, matrix): Named<'a, 'k>) -> Result<Named<'a, 'k>, Refused> {
+    if matrix.columns != 1 {
+        let because = "it is one stretch of memory".to_owned();
+        let (argument, found) = (argument.to_string(), matrix.columns);
+        return Err(Error::Size { argument, axis: "columns", found, expected: 1, because }.into());
+    }
+    if matrix.row_stride != 1 {
+        return Err(Error::ColumnStride { argument: argument.to_string(), found: matrix.row_stride }.into());
+    }
+    Ok((argument, matrix))
+}
+
 /// Arrays to be read.
-pub(crate) fn views<'a>(
-    device: &'a Device,
-    matrices: &'a [Named<'_, '_>],
-) -> Result<SmallVec<[AnyView<'a>; 8]>, Error> {
-    matrices.iter().map(|(_, matrix)| borrowed::view(device, matrix)).collect()
+pub(crate) fn views<'a>(device: &'a Device, matrices: &'a [Named<'_, '_>]) -> Result<Views<'a>, Error> {
+    let mut views = Views::new();
+    for (_, matrix) in matrices {
+        views.push(borrowed::view(device, matrix)?);
+    }
+    Ok(views)
 }
 
 /// Arrays to be written.
-pub(crate) fn views_mut<'a>(
-    device: &'a Device,
-    matrices: &'a [Named<'_, '_>],
-) -> Result<SmallVec<[AnyViewMut<'a>; 8]>, Error> {
-    matrices.iter().map(|(_, matrix)| borrowed::view_mut(device, matrix)).collect()
+pub(crate) fn views_mut<'a>(device: &'a Device, matrices: &'a [Named<'_, '_>]) -> Result<ViewsMut<'a>, Error> {
+    let mut views = ViewsMut::new();
+    for (_, matrix) in matrices {
+        views.push(borrowed::view_mut(device, matrix)?);
+    }
+    Ok(views)
 }

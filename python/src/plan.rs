@@ -42,15 +42,11 @@ fn state<'a>(place: Place, object: &'a Bound<'_, PyAny>, elements: u64) -> Resul
         let (expected, found) = (place.to_string(), matrix.place.to_string());
         return Err(Error::WrongDevice { argument: STATE.to_string(), expected, found }.into());
     }
-    let because = || "that is the length of the state of a plan of its sizes".to_owned();
-    for (axis, found, expected) in [("columns", matrix.columns, 1), ("rows", matrix.rows, elements)] {
-        if found != expected {
-            return Err(Error::Size { argument: STATE.to_string(), axis, found, expected, because: because() }.into());
-        }
-    }
-    if matrix.rows > 1 && matrix.row_stride != 1 {
-        let (argument, found) = (STATE.to_string(), matrix.row_stride);
-        return Err(Error::ColumnStride { argument, found }.into());
+    let (_, matrix) = call::stretch((STATE, matrix))?;
+    if matrix.rows != elements {
+        let because = "that is the length of the state of a plan of its sizes".to_owned();
+        let (argument, found) = (STATE.to_string(), matrix.rows);
+        return Err(Error::Size { argument, axis: "rows", found, expected: elements, because }.into());
     }
     Ok(matrix)
 }

@@ -10,9 +10,11 @@ REQUIRED = os.environ.get("ROWLOOM_REQUIRE_GPU") == "1"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 NO_GPU = "skipped: no CUDA device"
-NO_TORCH = "skipped: no torch: the tests of rowloom.torch and rowloom.prior_art"
+NO_TORCH = "skipped: no torch: every test but those of rowloom.numpy"
 
-collect_ignore_glob = [] if HAS_TORCH or REQUIRED else ["test_torch_*.py", "test_prior_art_*.py"]
+NEED_TORCH = ["test_errors.py", "test_native*.py", "test_prior_art_*.py", "test_torch_*.py"]
+
+collect_ignore_glob = [] if HAS_TORCH or REQUIRED else NEED_TORCH
 
 
 def pytest_report_header() -> list[str]:

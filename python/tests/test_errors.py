@@ -189,6 +189,14 @@ VALUES: list[tuple[Callable[[], object], str]] = [
         lambda: gather(table=TABLE.to_mkldnn()),
         "table is of layout torch._mkldnn; it must be a dense tensor with memory of its own",
     ),
+    (
+        lambda: backward(workspace=torch.empty(8, 2, dtype=torch.uint8)),
+        "the workspace has 2 columns, but must have 1: it is one stretch of memory",
+    ),
+    (
+        lambda: backward(workspace=torch.empty(8, dtype=torch.uint8)[::2]),
+        "the workspace has a column stride of 2; columns must follow one another",
+    ),
     # Plans.
     (lambda: gather(plans=[plan(ROW[:3])]), "the plan of row is for 3 positions, but the call has 4"),
     (lambda: gather(plans=[plan(rows=5)]), "the plan of row is for 5 rows, but the call has 3"),
