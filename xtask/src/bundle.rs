@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::command::{cargo, root, run, target};
+use crate::python;
 
 /// A program that cargo builds for its own use.
 struct Built {
@@ -54,6 +55,8 @@ On the GPU machine, in this folder:
   ./gpu_cache                     code from NVRTC, the cache and a pack; needs an NVRTC
   ./borrowed                      memory and streams of another framework
   ./lent                          plans, workspaces and gradients in its memory
+  python3 -m pip install --no-deps --force-reinstall python/*.whl; (cd python && python3 -m pytest -rs)
+                                  the Python package; needs PyTorch, NumPy and pytest
   ./gpu_sizes --test-threads=2    tensors beyond 2^32 elements; needs 40 GB of GPU memory
   ./sanitize.sh                   compute-sanitizer's four tools
   export ROWLOOM_CACHE_DIR=$(mktemp -d); ./first_result; ./first_result
@@ -69,7 +72,7 @@ On the GPU machine, in this folder:
   benches/launch --bench          host time of a planned launch; so cpu, cache, generation;
                                   without --bench each runs once and times nothing";
 
-/// Collects `rowloom`, tests, benchmarks and scripts, stripped, in `target/bundle`.
+/// Collects `rowloom`, tests, benchmarks and scripts, stripped, and the Python package in `target/bundle`.
 pub(crate) fn run_bundle() -> Result<(), String> {
     let folder = target().join("bundle");
     let _ = std::fs::remove_dir_all(&folder);
@@ -90,6 +93,10 @@ pub(crate) fn run_bundle() -> Result<(), String> {
         let to = folder.join(from.file_name().unwrap_or_default());
         copy(&from, &to)?;
     }
+    let package = folder.join("python");
+    python::lay_tests(&package)?;
+    let wheel = python::wheel()?;
+    copy(&wheel, &package.join(wheel.file_name().unwrap_or_default()))?;
     println!("{COMMANDS}\n{}", folder.display());
     Ok(())
 }

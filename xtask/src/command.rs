@@ -11,7 +11,9 @@ pub(crate) fn root() -> PathBuf {
 
 /// The folder that cargo builds into.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    let named = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    // What runs in another folder is named by it too.
+    std::path::absolute(&named).unwrap_or(named)
 }
 
 /// The cargo that runs this.

@@ -1,16 +1,21 @@
 //! What rowloom's developers run.
 //!
 //! ```text
-//! cargo xtask test      the whole test suite: formatting, lints, docs, tests; fetches what it needs
-//! cargo xtask nvrtc     finds or fetches NVRTC; the last line printed is its path
-//! cargo xtask bundle    release test binaries for a GPU machine without a Rust toolchain
+//! cargo xtask test           the whole test suite: formatting, lints, docs, tests, the Python package;
+//!                            fetches what it needs
+//! cargo xtask test python    the Python package alone: types, wheel, tests of the wheel
+//! cargo xtask nvrtc          finds or fetches NVRTC; the last line printed is its path
+//! cargo xtask wheel          the Python package as users install it; the last line printed is its path
+//! cargo xtask bundle         release test binaries for a GPU machine without a Rust toolchain
 //! ```
 #![expect(clippy::print_stdout, reason = "a command talks to its user")]
 
 mod bundle;
 mod command;
 mod nvrtc;
+mod python;
 mod test;
+mod totals;
 
 use std::process::ExitCode;
 
@@ -19,9 +24,13 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test"] => test::run_suite(),
+        ["test", "python"] => test::run_package(),
         ["nvrtc"] => nvrtc::path().map(|path| println!("{}", path.display())),
+        ["wheel"] => python::wheel().map(|path| println!("{}", path.display())),
         ["bundle"] => bundle::run_bundle(),
-        _ => Err("write `cargo xtask test`, `cargo xtask nvrtc` or `cargo xtask bundle`".to_owned()),
+        _ => {
+            Err("write `cargo xtask test`, `cargo xtask test python`, `cargo xtask nvrtc`, `cargo xtask wheel` or `cargo xtask bundle`".to_owned())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,112 @@
+//! The Python package: its environment, its wheel, its tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{root, run, target, works};
+use crate::totals::{Totals, pytest};
+
+/// How a wheel is built.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// From what `cargo test` has built.
+    Dev,
+    Release,
+}
+
+/// What the package's tests are, below the repository: the tests themselves and pytest's settings.
+const TESTS: [&str; 2] = ["python/tests", "python/pyproject.toml"];
+
+/// Checks the package's types, builds its wheel, and tests that wheel where the source is not to be found.
+pub(crate) fn test(nvrtc: &Path) -> Result<Totals, String> {
+    let python = environment()?;
+    let cache = folder().join("mypy");
+    run(Command::new(&python).current_dir(root().join("python")).args(["-m", "mypy", "--cache-dir"]).arg(cache))?;
+    let wheel = build(&python, Profile::Dev, &folder().join("wheels"))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
+    run(Command::new(&python).args(install).arg(wheel))?;
+    let place = folder().join("run");
+    lay_tests(&place)?;
+    let mut tests = Command::new(&python);
+    tests.current_dir(place).args(["-m", "pytest", "-rs", "--color=no"]).env("ROWLOOM_NVRTC", nvrtc);
+    pytest(&mut tests)
+}
+
+/// Builds the wheel that users install, alone in `target/wheels`; where it is.
+pub(crate) fn wheel() -> Result<PathBuf, String> {
+    build(&environment()?, Profile::Release, &target().join("wheels"))
+}
+
+/// Copies the tests into a folder of their own.
+pub(crate) fn lay_tests(to: &Path) -> Result<(), String> {
+    empty(to)?;
+    for from in TESTS {
+        let from = root().join(from);
+        let name = from.file_name().unwrap_or_default();
+        copy_all(&from, &to.join(name)).map_err(|error| format!("cannot copy {}: {error}", from.display()))?;
+    }
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    target().join("python")
+}
+
+/// The interpreter of an environment that has what `python/tests/requirements.txt` names, made if need be.
+fn environment() -> Result<PathBuf, String> {
+    let wanted = root().join("python/tests/requirements.txt");
+    let read = |path: &Path| std::fs::read_to_string(path);
+    let wanted_text = read(&wanted).map_err(|error| format!("cannot read {}: {error}", wanted.display()))?;
+    let venv = folder().join("venv");
+    let python = venv.join("bin/python");
+    // Written when all is there, so that an interrupted installation is not taken for one.
+    let installed = venv.join("installed.txt");
+    if read(&installed).is_ok_and(|text| text == wanted_text) && works(Command::new(&python).arg("--version")) {
+        return Ok(python);
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))
+        .map_err(|error| format!("{error}; Python 3.11 or newer with venv and pip is needed"))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run(Command::new(&python).args(install).arg(&wanted))?;
+    std::fs::write(&installed, wanted_text)
+        .map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
+    Ok(python)
+}
+
+/// Builds the wheel as the one file of a folder.
+fn build(python: &Path, profile: Profile, to: &Path) -> Result<PathBuf, String> {
+    empty(to)?;
+    let mut maturin = Command::new(python);
+    maturin.current_dir(root()).args(["-m", "maturin", "build", "--manifest-path", "python/Cargo.toml"]);
+    // A debug build's symbols would be most of the wheel.
+    maturin.arg("--strip").args(match profile {
+        Profile::Dev => ["--profile", "dev"],
+        Profile::Release => ["--profile", "release"],
+    });
+    run(maturin.arg("--interpreter").arg(python).arg("--out").arg(to).env("CARGO_TARGET_DIR", target()))?;
+    let files = std::fs::read_dir(to).map_err(|error| format!("cannot read {}: {error}", to.display()))?;
+    let mut wheels =
+        files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|ty| ty == "whl"));
+    wheels.next().ok_or_else(|| format!("maturin has left no wheel in {}", to.display()))
+}
+
+/// Makes an empty folder.
+fn empty(folder: &Path) -> Result<(), String> {
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))
+}
+
+/// Copies a file, or a folder and all in it but what Python has compiled.
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return std::fs::copy(from, to).map(drop);
+    }
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_name() != "__pycache__" {
+            copy_all(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
