@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from torch import Tensor
 
 
-def leading(kinds: Sequence[str], arguments: Sequence[Tensor]) -> tuple[int, ...]:
-    """The shape of a call's positions: the longest among its rows and indices."""
+def leading(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[Tensor]) -> tuple[int, ...]:
+    """The shape of a call's positions: the longest among its rows and indices. `ValueError` for a batch of tables."""
     longest: tuple[int, ...] = ()
-    for kind, argument in zip(kinds, arguments, strict=True):
-        if kind == "table":
-            continue
+    for name, kind, argument in zip(names, kinds, arguments, strict=True):
         shape = tuple(argument.shape)
+        if kind == "table":
+            if len(shape) > 2:
+                raise ValueError(f"{name} has {len(shape)} axes, but must have 1 or 2")
+            continue
         if kind == "rows" and len(shape) > 1:
             shape = shape[:-1]
         if len(shape) > len(longest):
@@ -23,19 +25,30 @@ def leading(kinds: Sequence[str], arguments: Sequence[Tensor]) -> tuple[int, ...
     return longest
 
 
-def flat(kind: str, argument: Tensor, positions: tuple[int, ...]) -> Tensor:
-    """An argument without leading dimensions. What does not fit is left for the call to refuse."""
-    shape = tuple(argument.shape)
+def flat(name: str, kind: str, argument: Tensor, positions: tuple[int, ...]) -> Tensor:
+    """An argument without leading dimensions. `ValueError` for dimensions that are not those of the batch."""
     if kind == "table" or len(positions) < 2:
         return argument
+    shape = tuple(argument.shape)
     if kind == "rows":
-        return argument.reshape(-1, shape[-1]) if shape[:-1] == positions else argument
-    if shape != positions and len(shape) > 0 and shape == positions[len(positions) - len(shape) :]:
-        argument = argument.expand(positions)
-        shape = positions
-    return argument.reshape(-1) if shape == positions else argument
+        if shape[:-1] != positions:
+            raise ValueError(f"{name} has shape {shape}, but must have {(*positions, 'H')}: other arguments have those positions")
+        return argument.reshape(-1, shape[-1])
+    if shape == positions:
+        return argument.reshape(-1)
+    if len(shape) == 0 or shape != positions[len(positions) - len(shape) :]:
+        raise ValueError(f"{name} has shape {shape}, but must have {positions} or its end: other arguments have those positions")
+    return argument.expand(positions).reshape(-1)
 
 
 def shared(arguments: Sequence[Tensor], positions: tuple[int, ...]) -> bool:
     """Whether all these indices are one sequence that a batch shares."""
     return len(positions) > 1 and all(tuple(argument.shape) == positions[-1:] for argument in arguments)
+
+
+def count(leading: Sequence[int]) -> int:
+    """Sequences of a batch."""
+    sequences = 1
+    for length in leading:
+        sequences *= length
+    return sequences

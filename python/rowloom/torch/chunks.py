@@ -90,11 +90,11 @@ def _side_by_side(chunks: Sequence[Tensor]) -> Tensor:
     first = chunks[0].detach()
     rows, columns = first.shape
     row_stride = first.stride(0)
-    storage = private.content_identity(first)[0]
+    storage = private.storage_identity(first)
     here = first.storage_offset()
     for at, chunk in enumerate(chunks):
         if (
-            private.content_identity(chunk)[0] != storage
+            private.storage_identity(chunk) != storage
             or chunk.storage_offset() != here + at * columns
             or (rows > 1 and chunk.stride(0) != row_stride)
             or (columns > 1 and chunk.stride(1) != 1)

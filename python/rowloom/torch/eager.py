@@ -39,7 +39,7 @@ class Call:
         self.counts = counts
         self.check = check
         self.gradient_dtype = gradient_dtype
-        self.positions = batches.leading(declared.kinds, inputs) if batched else ()
+        self.positions = batches.leading(declared.names, declared.kinds, inputs) if batched else ()
         """Leading dimensions of rows and indices; () for (S,)."""
         self.flat: Sequence[Tensor] = self.flat_of(inputs)  # type: ignore[assignment]
         """The inputs without them, until the forward has run."""
@@ -63,8 +63,8 @@ class Call:
         if len(self.positions) < 2:
             return inputs
         return [
-            None if x is None else batches.flat(kind, x, self.positions)
-            for kind, x in zip(self.declared.kinds, inputs, strict=True)
+            None if x is None else batches.flat(name, kind, x, self.positions)
+            for name, kind, x in zip(self.declared.names, self.declared.kinds, inputs, strict=True)
         ]
 
     def _plan(self, inputs: Sequence[Tensor], differentiated: bool, cached: bool) -> None:

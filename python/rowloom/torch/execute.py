@@ -31,9 +31,7 @@ def explicit_plans(
         raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one a row expression, not {len(given)}")
     if len(positions) < 2:
         return given
-    batch = 1
-    for length in positions[:-1]:
-        batch *= length
+    batch = batches.count(positions[:-1])
     return tuple(
         one.repeat(batch)
         if one.positions == positions[-1] and batches.shared([arguments[at] for at in indices], positions)
@@ -59,52 +57,35 @@ def automatic_plans(
     found = []
     for expression, indices in enumerate(declared.expressions):
         given = [arguments[at] for at in indices]
-        plan = _automatic_plan(declared, expression, given, [flat[at] for at in indices], positions, layout, build, cached)
-        if plan is None:
+        rows = layout.rows[expression]
+        first = given[0]
+        device = first.get_device()
+        on_gpu = first.is_cuda
+        stream = private.current_stream(device) if on_gpu else 0
+        batch = 1
+        if len(positions) > 1 and batches.shared(given, positions):
+            batch = batches.count(positions[:-1])
+        key = None
+        # Inference tensors have no version, so nothing would show an edit.
+        if cached and not any([x.is_inference() for x in given]):
+            if on_gpu and private.is_capturing(device):
+                raise RuntimeError(
+                    f"{declared.name}: a CUDA graph is being captured, and its replays would not see an edit of the "
+                    f"indices; pass plan={declared.name}.plan(…), made before the capture"
+                )
+            key = plans.key_of(declared, expression, given, rows, stream, batch)
+            known = plans.cache.find(key, given)
+            if known is not None:
+                found.append(known)
+                continue
+        if not build:
             return None
+        made_of = given if batch > 1 else [flat[at] for at in indices]
+        plan = plans.new_plan(declared.native, expression, made_of, rows, layout.counts, stream).repeat(batch)
+        if key is not None:
+            plans.cache.keep(key, given, plan)
         found.append(plan)
     return tuple(found)
-
-
-def _automatic_plan(
-    declared: Declared,
-    expression: int,
-    given: list[Tensor],
-    flat: list[Tensor],
-    positions: tuple[int, ...],
-    layout: Layout,
-    build: bool,
-    cached: bool,
-) -> RowPlan | None:
-    first = given[0]
-    stream = stream_of(first)
-    rows = layout.rows[expression]
-    # Inference tensors have no version, so nothing would show an edit.
-    cached = cached and not any([x.is_inference() for x in given])
-    if cached and first.is_cuda and private.is_capturing(first.get_device()):
-        raise RuntimeError(
-            f"{declared.name}: a CUDA graph is being captured, and its replays would not see an edit of the indices; "
-            f"pass plan={declared.name}.plan(…), made before the capture"
-        )
-    batch = 1
-    if batches.shared(given, positions):
-        for length in positions[:-1]:
-            batch *= length
-        flat = given
-    key = None
-    if cached:
-        key = plans.key_of(declared, expression, given, rows, stream, batch)
-        known = plans.cache.find(key, given)
-        if known is not None:
-            return known
-    if not build:
-        return None
-    plan = plans.new_plan(declared.native, expression, flat, rows, layout.counts, stream)
-    if batch > 1:
-        plan = plan.repeat(batch)
-    if key is not None:
-        plans.cache.keep(key, given, plan)
-    return plan
 
 
 def native_plans(given: Sequence[RowPlan], stream: int) -> "list[tuple[Tensor, PlanSizes]]":

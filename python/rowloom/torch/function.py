@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from rowloom._native import Kernel
@@ -89,6 +90,7 @@ class RowFunction:
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         if not self.is_eager(arguments):
             self._refuse_other_than_tensors(arguments)
+            self._refuse_tangents(arguments)
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         differentiated = False
         if torch.is_grad_enabled():
@@ -122,8 +124,7 @@ class RowFunction:
         gradient_dtype: torch.dtype | None,
     ) -> Any:
         """The same through the op, for whoever watches ops: compilers, modes, transforms, subclasses."""
-        positions = batches.leading(self._kinds, arguments)
-        flat = [batches.flat(kind, x, positions) for kind, x in zip(self._kinds, arguments, strict=True)]
+        positions, flat = self._flattened(arguments)
         ordered = [counts[name] for name in self._open_counts]
         plain = _plain(plan)
         if plain is None:
@@ -140,6 +141,12 @@ class RowFunction:
                 for result, positional in zip(results, self._op.positional, strict=True)
             ]
         )
+
+    def _flattened(self, arguments: Sequence[Tensor]) -> tuple[tuple[int, ...], list[Tensor]]:
+        """The shape of the positions, and arguments without leading dimensions."""
+        positions = batches.leading(self._names, self._kinds, arguments)
+        each = zip(self._names, self._kinds, arguments, strict=True)
+        return positions, [batches.flat(name, kind, x, positions) for name, kind, x in each]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def plan(self, *indices: Tensor, rows: int | None = None, expression: int = 0) -> RowPlan:
@@ -224,8 +231,7 @@ class RowFunction:
         gradient_dtype: torch.dtype | None,
     ) -> tuple[Tensor, ...]:
         """The same through the op."""
-        positions = batches.leading(self._kinds, arguments)
-        flat = [batches.flat(kind, x, positions) for kind, x in zip(self._kinds, arguments, strict=True)]
+        positions, flat = self._flattened(arguments)
         facts = [(x.shape, x.dtype) for x in flat]
         shapes = self.declared.tensor_shapes([shape for shape, _ in facts], counts)
         like = next(x for x in given if x is not None)
@@ -263,7 +269,9 @@ class RowFunction:
             raise self._misused(f"takes {len(self._names)} tensors, {len(arguments)} were given")
         for name, value in named.items():
             if name in self._open_counts:
-                counts[name] = value
+                if not isinstance(value, int | torch.SymInt):
+                    raise self._misused(f"was given a {type(value).__name__} for {name}, a number of rows")
+                counts[name] = value  # type: ignore[assignment]
             elif name not in self._names:
                 raise self._misused(f"has no argument {name!r}")
             elif name in tensors:
@@ -283,6 +291,11 @@ class RowFunction:
             if not isinstance(argument, Tensor):
                 raise TypeError(_not_a_tensor(self.__name__, name, argument))
 
+    def _refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
+        """An op drops what forward-mode differentiation brings."""
+        if private.forward_mode() and any([_tangent(x) is not None for x in arguments]):
+            raise NotImplementedError(f"{self.__name__} has no forward-mode derivative")
+
     def _check_gradient_dtype(self, dtype: torch.dtype, arguments: Sequence[Tensor]) -> None:
         """A gradient of another type than its tensor's reaches `.grad` only where torch is told so."""
         for name, kind, argument in zip(self._names, self._kinds, arguments, strict=True):
@@ -294,6 +307,11 @@ class RowFunction:
                 f"{self.__name__}: a gradient in {dtype} would be rounded to {argument.dtype} on its way to {name}; set "
                 f"{name}.grad_dtype = {dtype} on a leaf tensor (PyTorch 2.11), or take it from {self.__name__}.backward(…)"
             )
+
+
+def _tangent(tensor: Tensor) -> Tensor | None:
+    tangent: Tensor | None = forward_ad.unpack_dual(tensor).tangent  # type: ignore[no-untyped-call]
+    return tangent
 
 
 def _plain(plan: Plans | None) -> tuple[list[Tensor], list[int]] | None:

@@ -160,7 +160,7 @@ class PlanCache:
 
     def keep(self, key: object, indices: Sequence[Tensor], plan: RowPlan) -> None:
         """Keeps a plan of these indices, and forgets the least recently used beyond the limits."""
-        storages = {private.content_identity(x)[0]: x.untyped_storage().nbytes() for x in indices}
+        storages = {private.storage_identity(x): x.untyped_storage().nbytes() for x in indices}
         copies = tuple(x.clone() for x in indices if x.is_cpu)
         size = sum(storages.values()) + plan.state.nbytes + sum(copy.nbytes for copy in copies)
         entry = _Entry(plan, tuple(x.detach() for x in indices), copies, size)
@@ -194,17 +194,7 @@ class PlanCache:
 
 def key_of(owner: object, expression: int, indices: Sequence[Tensor], rows: int, stream: int, batch: int) -> object:
     """What a plan is found by. No index may be an inference tensor, which has no version."""
-    return (
-        owner,
-        expression,
-        rows,
-        stream,
-        batch,
-        *[
-            (*private.content_identity(x), x.storage_offset(), x.shape, x.stride(), x.dtype, x.get_device())
-            for x in indices
-        ],
-    )
+    return (owner, expression, rows, stream, batch, *[private.content_key(x) for x in indices])
 
 
 cache = PlanCache()

@@ -33,6 +33,9 @@ are then wrapped. Without it such tensors are refused, since their memory cannot
 _tracing_state: Callable[[], object] = _found("_get_tracing_state") or _none
 """Not None inside `torch.jit.trace`, which records ops and would take a launch for a constant."""
 
+_HAS_IDENTITY = hasattr(torch.UntypedStorage, "_cdata")
+"""Whether a storage has a number of its own."""
+
 _raw_stream: Callable[[int], int] | None = _found("_cuda_getCurrentRawStream")
 _current_device: Callable[[], int] | None = _found("_cuda_getDevice")
 
@@ -43,8 +46,13 @@ def watched() -> bool:
         _dispatch_modes() != 0
         or _functorch_level() is not None
         or _tracing_state() is not None
-        or getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
+        or forward_mode()
     )
+
+
+def forward_mode() -> bool:
+    """Whether tensors may have tangents. Without torch's own answer each is looked at."""
+    return getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0
 
 
 def current_stream(device: int) -> int:
@@ -66,12 +74,18 @@ def is_capturing(device: int) -> bool:
         return torch.cuda.is_current_stream_capturing()
 
 
-def content_identity(tensor: torch.Tensor) -> tuple[int, int]:
-    """A number that no other storage has while this one lives, and the version of what it holds.
+def storage_identity(tensor: torch.Tensor) -> int:
+    """A number that no other storage has while this one lives: views share it, while an allocator or a
+    replayed graph may give an address again. Without torch's own it is the address."""
+    storage = tensor.untyped_storage()
+    return int(storage._cdata) if _HAS_IDENTITY else storage.data_ptr()
 
-    Views share both; equal addresses do not share the first, which an allocator or a replayed graph may
-    give again. Without torch's own it is the address. Inference tensors have no version: RuntimeError.
+
+def content_key(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What stays the same as long as a tensor reads the same elements, unless they are edited behind its version.
+
+    An inference tensor has no version: RuntimeError.
     """
     storage = tensor.untyped_storage()
-    identity = getattr(storage, "_cdata", None)
-    return (storage.data_ptr() if identity is None else identity), tensor._version
+    identity = storage._cdata if _HAS_IDENTITY else storage.data_ptr()
+    return (identity, tensor._version, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)

@@ -1,0 +1,230 @@
+"""Errors: their classes and sentences, and that everything works after them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch_cases import ROWS, all_same_bytes, gathered, normal, packed
+
+import rowloom.torch as rt
+
+f = rt.adaln_row_gather
+
+MODES = ["automatic", "off", "deferred", "plan"]
+
+
+def call(mode: str, table: Tensor, timestep: Tensor, modality: Tensor) -> None:
+    """A call that finds what is wrong with an index, however it does."""
+    match mode:
+        case "plan":
+            f(table, timestep, modality, plan=f.plan(timestep, modality, rows=table.shape[0]))
+        case "deferred":
+            f(table, timestep, modality, check="deferred")
+            rt.synchronize()
+        case "off":
+            with rt.auto_plans(False):
+                f(table, timestep, modality)
+        case _:
+            f(table, timestep, modality)
+
+
+BAD = [
+    ("timestep", 3, torch.int64),
+    ("timestep", -1, torch.int64),
+    ("timestep", -(2**63), torch.int64),
+    ("timestep", 2**63 - 1, torch.int64),
+    ("timestep", 6148914691236517206, torch.int64),  # times 3 it wraps to 2
+    ("timestep", -(2**31), torch.int32),
+    ("timestep", 255, torch.uint8),
+    ("modality", 3, torch.int64),
+    ("modality", -1, torch.int32),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("argument", "value", "index"), BAD)
+def test_a_bad_index_is_named_and_nothing_breaks(
+    device: str, argument: str, value: int, index: torch.dtype, mode: str
+) -> None:
+    table, timestep, modality = packed(64, 8, device, index=index)
+    before = table.clone()
+    bad = {"timestep": timestep.clone(), "modality": modality.clone()}
+    bad[argument][[40, 41]] = value
+    with pytest.raises(IndexError, match=rf"{argument}\[40\]"):
+        call(mode, table, bad["timestep"], bad["modality"])
+    assert torch.equal(table, before)
+    assert all_same_bytes(f(table, timestep, modality), gathered(table, timestep, modality))
+    rt.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["automatic", "off", "plan"])
+def test_values_and_bounds_are_said(device: str, mode: str) -> None:
+    table, timestep, modality = packed(4, 8, device)
+    timestep.zero_()
+    modality[2] = 3
+    with pytest.raises(IndexError, match=r"modality\[2\] is 3, but it must be in 0\.\.3"):
+        call(mode, table, timestep, modality)
+
+
+def test_the_smallest_position_and_the_first_argument_are_named(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    timestep[50], modality[50], modality[60] = 9, 9, 9
+    for mode in MODES:
+        with pytest.raises(IndexError, match=r"timestep\[50\]"):
+            call(mode, table, timestep, modality)
+
+
+def test_a_padded_tail_is_named_at_its_start(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    modality[59:] = -1
+    for mode in MODES:
+        with pytest.raises(IndexError, match=r"modality\[59\]"):
+            call(mode, table, timestep, modality)
+
+
+def test_a_deferred_error_comes_with_the_next_call_or_wait(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    bad = timestep.clone()
+    bad[7] = 3
+    f(table, bad, modality, check="deferred")
+    if device == "cuda":
+        torch.cuda.synchronize()
+    with pytest.raises(IndexError, match=r"timestep\[7\]"):
+        f(table, timestep, modality, plan=f.plan(timestep, modality, rows=ROWS))
+    assert all_same_bytes(f(table, timestep, modality), gathered(table, timestep, modality))
+    f(table, bad, modality, check="deferred")
+    with pytest.raises(IndexError, match=r"timestep\[7\]"):
+        rt.synchronize()
+    rt.synchronize()
+
+
+def without_rows(shape: tuple[int, ...], device: str) -> Tensor:
+    return torch.zeros(shape, device=device)
+
+
+SIZES: dict[str, tuple[Callable[[str], object], str]] = {
+    "no positions": (lambda d: f(normal((9, 48), d), torch.zeros(0, dtype=torch.int64, device=d), torch.zeros(0, dtype=torch.int64, device=d)), "timestep|modality"),
+    "no columns": (lambda d: f(without_rows((9, 0), d), *packed(4, 8, d)[1:]), "table"),
+    "no rows": (lambda d: f(without_rows((0, 48), d), *packed(4, 8, d)[1:]), "0 rows"),
+    "rows that three does not divide": (lambda d: f(normal((10, 48), d), *packed(4, 8, d)[1:]), "must be a multiple of 3"),
+    "columns that six does not divide": (lambda d: f(normal((9, 47), d), *packed(4, 8, d)[1:]), "table"),
+    "indices of different lengths": (lambda d: f(*packed(4, 8, d)[:2], packed(5, 8, d)[2]), "modality"),
+    "an index of length one": (lambda d: f(*packed(4, 8, d)[:2], packed(1, 8, d)[2]), "modality"),
+    "three dimensions of a table": (lambda d: f(normal((3, 3, 48), d), *packed(4, 8, d)[1:]), "table"),
+    "no dimension of an index": (lambda d: rt.row_gather(normal((3, 8), d), torch.tensor(1, device=d)), "row"),
+    "columns with a stride": (lambda d: f(normal((9, 96), d)[:, ::2], *packed(4, 8, d)[1:]), "table"),
+    "no rows to sum into": (lambda d: rt.row_scatter_sum(normal((4, 8), d), packed(4, 8, d)[1], R=0), "0 rows"),
+    "less than no rows": (lambda d: rt.row_scatter_sum(normal((4, 8), d), packed(4, 8, d)[1], R=-1), "R is -1"),
+    "other batches": (lambda d: f(normal((9, 48), d), packed(4, 8, d)[1].view(2, 2), packed(6, 8, d)[1].view(3, 2)), "modality has shape"),
+    "rows of another batch": (lambda d: rt.row_scatter_sum(normal((2, 4, 8), d), packed(4, 8, d)[1].view(2, 2), R=3), "row has shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_do_not_fit(device: str, name: str) -> None:
+    run, argument = SIZES[name]
+    with pytest.raises(ValueError, match=argument):
+        run(device)
+    table, timestep, modality = packed(4, 8, device)
+    assert all_same_bytes(f(table, timestep, modality), gathered(table, timestep, modality))
+
+
+def test_one_row_where_several_are_expected(device: str) -> None:
+    row = torch.tensor([0, 1], device=device)
+    with pytest.raises(IndexError, match=r"row\[1\] is 1, but it must be in 0\.\.1"):
+        rt.row_gather(normal((1, 8), device), row)
+
+
+@pytest.mark.parametrize("other", ["positions", "rows", "device", "block", "number"])
+def test_a_plan_of_something_else_is_refused(device: str, other: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    match other:
+        case "positions":
+            plan: object = f.plan(timestep[:63], modality[:63], rows=ROWS)
+        case "rows":
+            plan = f.plan(timestep, modality, rows=18)
+        case "device":
+            if not torch.cuda.is_available():
+                pytest.skip("skipped: no CUDA device")
+            there = "cpu" if device == "cuda" else "cuda"
+            plan = f.plan(timestep.to(there), modality.to(there), rows=ROWS)
+        case "block":
+            plan = f.with_order(block=64).plan(timestep, modality, rows=ROWS)
+            # A gather has no blocks of sums, but its backward has.
+            table.requires_grad_()
+        case _:
+            plan = [f.plan(timestep, modality, rows=ROWS)] * 2
+    with pytest.raises(ValueError):
+        f(table, timestep, modality, plan=plan)[0].sum().backward()
+
+
+def test_types_that_do_not_fit(device: str) -> None:
+    table, timestep, modality = packed(4, 8, device)
+    with pytest.raises(TypeError, match="timestep"):
+        f(table, timestep.float(), modality)
+    with pytest.raises(TypeError, match="timestep"):
+        f(table, timestep.to(torch.int16), modality)
+    with pytest.raises(TypeError, match="table"):
+        f(table.double(), timestep, modality)
+    with pytest.raises((TypeError, ValueError), match="modality"):
+        f(table, timestep, modality.int())
+    with pytest.raises(TypeError, match="table is a list; rowloom.torch takes tensors"):
+        f([1.0], timestep, modality)
+    with pytest.raises(TypeError, match="timestep is a ndarray; rowloom.torch takes tensors, rowloom.numpy arrays"):
+        f(table, timestep.cpu().numpy(), modality)
+    with pytest.raises(TypeError, match="plan is a Tensor"):
+        f(table, timestep, modality, plan=(timestep,))
+
+
+def test_a_misused_function_says_its_signature() -> None:
+    table, timestep, modality = packed(4, 8)
+    signature = r"adaln_row_gather\(table, timestep, modality, \*, plan=None, check='now', gradient_dtype=None\)"
+    with pytest.raises(TypeError, match=signature + " was not given modality"):
+        f(table, timestep)
+    with pytest.raises(TypeError, match=signature + " takes 3 tensors, 4 were given"):
+        f(table, timestep, modality, modality)
+    with pytest.raises(TypeError, match=signature + " has no argument 'index'"):
+        f(table, timestep, modality, index=1)
+    with pytest.raises(TypeError, match=signature + " was given 'table' twice"):
+        f(table, timestep, modality, table=table)
+    with pytest.raises(TypeError, match=r"row_scatter_sum\(rows, row, \*, R, .*\) was not given R"):
+        rt.row_scatter_sum(table, timestep)
+    with pytest.raises(TypeError, match="was given a str for R, a number of rows"):
+        rt.row_scatter_sum(table, timestep, R="9")
+    with pytest.raises(ValueError, match="check is 'later'; it may be 'now' or 'deferred'"):
+        f(table, timestep, modality, check="later")
+    with pytest.raises(TypeError, match="needs rows"):
+        f.plan(timestep, modality)
+    with pytest.raises(TypeError, match="takes 2 indices, not 1"):
+        f.plan(timestep, rows=ROWS)
+    with pytest.raises(AttributeError, match="has no kernel 'adaln'; it has adaln_row_gather"):
+        rt.adaln  # noqa: B018
+    assert all_same_bytes(
+        f(modality=modality, table=table, timestep=timestep), gathered(table, timestep, modality)
+    )
+
+
+def test_a_summing_kernel_does_not_defer_without_a_plan(device: str) -> None:
+    rows, row = normal((4, 8), device), packed(4, 8, device)[1]
+    with pytest.raises((ValueError, RuntimeError), match="row_scatter_sum"):
+        rt.row_scatter_sum(rows, row, R=3, check="deferred")
+    rt.row_scatter_sum(rows, row, R=3)
+    rt.row_scatter_sum(rows, row, R=3, check="deferred")
+
+
+def test_mixed_devices_are_refused(cuda: str) -> None:
+    table, timestep, modality = packed(4, 8, cuda)
+    with pytest.raises(ValueError, match="timestep"):
+        f(table, timestep.cpu(), modality)
+    with pytest.raises(ValueError):
+        f(table.cpu(), timestep, modality)
+
+
+def test_modules_of_kernels_are_registered_once() -> None:
+    from rowloom import _native
+
+    functions = rt.register(_native)
+    assert functions.adaln_row_gather is rt.adaln_row_gather
+    assert sorted(vars(functions)) == sorted(kernel.name for kernel in _native.kernels())
+    assert "adaln_row_gather" in dir(rt)
