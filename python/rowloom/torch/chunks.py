@@ -12,7 +12,7 @@ from rowloom.torch.eager import Call, Plans
 from rowloom.torch.function import RowFunction
 from rowloom.torch.modules import register
 
-KERNEL = "adaln_row_gather"
+_gather: RowFunction = register(_native).adaln_row_gather
 
 
 def gather_chunks(
@@ -24,10 +24,9 @@ def gather_chunks(
     are put side by side first. Gradients arrive at each chunk. Arguments and errors are those of
     `adaln_row_gather`, and `ValueError` for chunks of different shapes, types or devices.
     """
-    function: RowFunction = getattr(register(_native), KERNEL)
-    declared = function.declared
+    declared = _gather.declared
     chunks = tuple(chunks)
-    expected = declared.native.inputs[0].chunks
+    expected = declared.chunks[0]
     if len(chunks) != expected:
         raise ValueError(f"gather_chunks takes {expected} chunks, not {len(chunks)}")
     for at, chunk in enumerate(chunks):
@@ -43,8 +42,8 @@ def gather_chunks(
             if found != first:
                 raise ValueError(f"gather_chunks: chunk {at} has {what} {found}, chunk 0 has {first}")
     arguments = (*chunks, timestep, modality)
-    if torch.compiler.is_compiling() or not function.is_eager(arguments):
-        results: tuple[Tensor, ...] = function(torch.cat(chunks, dim=1), timestep, modality, plan=plan, check=check)
+    if torch.compiler.is_compiling() or not _gather.is_eager(arguments):
+        results: tuple[Tensor, ...] = _gather(torch.cat(chunks, dim=1), timestep, modality, plan=plan, check=check)
         return results
     differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
     inputs = (_side_by_side(chunks), timestep, modality)
@@ -73,7 +72,7 @@ class _ChunksCall(Call):
         return super().wanted_of((any(needed[:count]), *needed[count:]))
 
     def arguments_of(self, read: Sequence[bool]) -> Sequence[bool]:
-        count = self.declared.native.inputs[0].chunks
+        count = self.declared.chunks[0]
         return (*[read[0]] * count, *read[1:])
 
     def gradients_of(self, gradients: Sequence[Tensor | None], needed: Sequence[bool]) -> Sequence[Tensor | None]:

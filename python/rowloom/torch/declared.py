@@ -52,6 +52,7 @@ class Declared:
         unknown = set(self.kinds) - _DIMENSIONS.keys()
         if unknown:
             raise NotImplementedError(f"{native.name} has an input of kind {min(unknown)}, which this version does not call")
+        self.chunks = tuple(declared.chunks for declared in native.inputs)
         self.dimensions = tuple(_DIMENSIONS[kind] for kind in self.kinds)
         self.differentiable = tuple(declared.differentiable for declared in native.inputs)
         self.open_counts = tuple(native.open_counts)
