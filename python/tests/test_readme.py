@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+# Beside the tests where they are laid out to be run, else at the root of the repository.
+README = next(folder / "README.md" for folder in Path(__file__).parents if (folder / "README.md").is_file())
 
 
 def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,9 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// What the package's tests are, below the repository: the tests themselves and pytest's settings.
-const TESTS: [&str; 2] = ["python/tests", "python/pyproject.toml"];
+/// What the package's tests are, below the repository: the tests themselves, pytest's settings, and the page whose
+/// example is one of them.
+const TESTS: [&str; 3] = ["python/tests", "python/pyproject.toml", "README.md"];
 
 /// Checks the package's types, builds its wheel, and tests that wheel where the source is not to be found.
 pub(crate) fn test(nvrtc: &Path) -> Result<Totals, String> {
