@@ -69,23 +69,25 @@ def speed(report: dict[str, Any]) -> Any:
     for line, (key, title) in enumerate(kinds.items()):
         for column, positions in enumerate(columns):
             axis = axes[line][column]
-            times = [at(results[name], positions, (key,)) or 0.0 for name in names]
+            us = [at(results[name], positions, (key,)) or 0.0 for name in names]
+            unit, scale = ("ms", 1e3) if max(us, default=0.0) >= 2e4 else ("µs", 1.0)
             colours = [OURS if name.startswith("rowloom") else OTHERS for name in names]
-            bars = axis.barh(names, times, color=colours)
-            axis.bar_label(bars, fmt="%.0f", padding=3, fontsize=8)
+            bars = axis.barh(names, [time / scale for time in us], color=colours)
+            axis.bar_label(bars, fmt="%.4g", padding=3, fontsize=8)
             if key == "fwd_us":
                 kernel = [at(results[name], positions, ("kernel_us", "forward")) for name in names]
-                known = [(us, name) for us, name in zip(kernel, names, strict=True) if us is not None]
+                known = [(time / scale, name) for time, name in zip(kernel, names, strict=True) if time is not None]
                 if known:
                     axis.plot(*zip(*known, strict=True), "k|", markersize=12, label="device alone")
             needed = ceiling_lines(report, positions).get(key)
             if needed is not None:
-                axis.axvline(needed, color="crimson", linestyle="--", label=f"memory needs {needed:.0f} µs")
+                label = f"memory needs {needed / scale:.4g} {unit}"
+                axis.axvline(needed / scale, color="crimson", linestyle="--", label=label)
             if axis.get_legend_handles_labels()[0]:
-                axis.legend(fontsize=7, loc="lower right")
+                axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
             axis.invert_yaxis()
-            axis.margins(x=0.18)
-            axis.set_xlabel("median, µs")
+            axis.margins(x=0.22)
+            axis.set_xlabel(f"median, {unit}")
             axis.set_title(f"{title}, S = {positions}", fontsize=9)
     figure.suptitle(f"Times: {_where(report)}", fontsize=11)
     return figure
