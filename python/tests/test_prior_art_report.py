@@ -19,8 +19,20 @@ from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.reports import NoReport, read
 from rowloom.prior_art.summary import summary
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PUBLISHED = REPOSITORY / "crates/cli/data/adaln_row_gather_b200.json"
+HERE = Path(__file__).resolve()
+DATA = "crates/cli/data/adaln_row_gather_b200.json"
+# The suite runs a copy of the tests further down in the repository; a bundle runs without one.
+REPOSITORY = next((folder for folder in HERE.parents if (folder / DATA).is_file()), HERE.parents[2])
+PUBLISHED = REPOSITORY / DATA
+H200 = REPOSITORY / "evidence/h200/adaln_row_gather.json"
+ROWLOOM = REPOSITORY / "target/debug/rowloom"
+
+
+def needed(path):
+    """A file of the repository; a bundle of tests on another machine has none."""
+    if not path.is_file():
+        pytest.skip(f"skipped: no {path.relative_to(REPOSITORY)} here")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +61,7 @@ def keys(value):
 
 
 def test_the_package_has_the_published_file():
-    assert (REPOSITORY / "python/rowloom/prior_art/published_b200.json").read_bytes() == PUBLISHED.read_bytes()
+    assert Path(report.__file__).with_name("published_b200.json").read_bytes() == needed(PUBLISHED).read_bytes()
 
 
 def test_every_published_key_is_there(content):
@@ -68,7 +80,7 @@ def test_every_published_key_is_there(content):
 
 
 def test_keys_are_those_of_the_rust_side(content):
-    rust = json.loads((REPOSITORY / "evidence/h200/adaln_row_gather.json").read_text())
+    rust = json.loads(needed(H200).read_text())
     assert set(rust) == set(content)
     assert set(rust["environment"]) <= set(content["environment"])
     assert set(rust["protocol"]) <= set(content["protocol"])
@@ -80,12 +92,9 @@ def test_keys_are_those_of_the_rust_side(content):
 
 
 def test_the_rust_command_reads_it(content, tmp_path):
-    binary = REPOSITORY / "target/debug/rowloom"
-    if not binary.is_file():
-        pytest.skip("target/debug/rowloom is not built: cargo build")
     path = tmp_path / "torch.json"
     path.write_text(json.dumps(content))
-    done = subprocess.run([binary, "compare", path, PUBLISHED], capture_output=True, text=True, check=False)
+    done = subprocess.run([needed(ROWLOOM), "compare", path, needed(PUBLISHED)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert lines["batch invariant"].split()[2:] == ["yes", "yes", "unavailable", "no", "yes"]
@@ -119,13 +128,14 @@ def test_rows_of_markdown(content, tmp_path, capsys):
     widths = {line.count("|") for line in text.splitlines() if line.startswith("| S |") or line.startswith("| 130")}
     assert len(widths) == 1
     assert "`rl_kernel` is unavailable: not installed" in text
-    assert table.main([str(PUBLISHED)]) == 0
+    path.write_text(json.dumps(report.published()))
+    assert table.main([str(path)]) == 0
     assert table.main([str(tmp_path / "none.json")]) == 1
     assert "cannot be read" in capsys.readouterr().err
 
 
 def test_figures_lie_beside_the_report_and_can_be_drawn_again(content, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="skipped: no matplotlib")
     path = tmp_path / "torch.json"
     path.write_text(json.dumps(as_on_a_gpu(content)))
     assert figures.main([str(path)]) == 0
@@ -133,7 +143,7 @@ def test_figures_lie_beside_the_report_and_can_be_drawn_again(content, tmp_path,
     assert {found.name for found in tmp_path.iterdir()} == names | {"torch.json"}
     assert (tmp_path / "torch-speed.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "torch-accuracy.svg").read_bytes()
-    assert figures.main([str(PUBLISHED.with_name("none.json"))]) == 1
+    assert figures.main([str(tmp_path / "none.json")]) == 1
 
 
 def test_without_matplotlib_one_line_says_so(content, tmp_path, monkeypatch):
@@ -271,7 +281,8 @@ def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
 
 
 def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):
-    if shutil.which("git") and (REPOSITORY / ".git").exists():
+    in_repository = REPOSITORY / environment.THIS_FILE == Path(environment.__file__).resolve()
+    if shutil.which("git") and (REPOSITORY / ".git").exists() and in_repository:
         head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
         assert environment.commit()[0] == head.stdout.strip()
     elsewhere = tmp_path / "environment.py"
