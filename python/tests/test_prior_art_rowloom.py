@@ -9,7 +9,9 @@ import pytest
 import torch
 from prior_art_case import CASE, TINY, measured
 from rowloom.prior_art import steps
+from rowloom.prior_art.differences import bits
 from rowloom.prior_art.implementations import diffusers, make
+from rowloom.prior_art.table_gradient import table_gradient
 
 OURS = ["rowloom", "rowloom_f64", "rowloom_checked", "rowloom_deferred"]
 
@@ -90,3 +92,17 @@ def test_rowloom_differs_nowhere():
             assert at["grad_rel_err"]["table"] < 2**-8
             if name == "rowloom_f64":
                 assert at["correctly_rounded"] == 1.0
+
+
+def test_what_is_planned_has_the_bytes_of_what_is_not():
+    batch, gradients = CASE.batch(130, 11), CASE.gradients(130, 9)
+    for name in ("rowloom", "rowloom_f64"):
+        implementation = make([name], CASE.device)[name]
+        planned = implementation.planned
+        run = planned.run(planned.plan(batch.timestep, batch.modality))
+        wanted = table_gradient(implementation.run, batch, gradients)
+        assert torch.equal(bits(table_gradient(run, batch, gradients)), bits(wanted))
+        with steps.backward(implementation, run, batch)() as call:
+            (first,), (again,) = call(), call()
+        assert torch.equal(bits(first), bits(again))
+        assert set(implementation.stats()) == {"hits", "misses", "entries", "bytes"}

@@ -94,6 +94,7 @@ def device_times(
     """Fills what only a GPU has: times of the device alone and of the host alone, memory, plans."""
     samples = max(5, protocol.timed_runs // 10)
     clock = clock_of(batch.table.device)
+    before = {} if implementation.stats is None else implementation.stats()
     with implementation.mode():
         times["peak_extra_bytes"] = peak_extra_bytes(implementation, run, batch, gradients)
     with steps.forward(implementation, run, batch)() as call:
@@ -126,4 +127,7 @@ def device_times(
         waited = [clock.sample_us(lambda: make(batch.timestep, batch.modality)) for _ in range(samples)]
         times["plan_waited_us"] = statistics.median(waited)
     if implementation.stats is not None:
-        times["plan_stats"] = implementation.stats()
+        now = implementation.stats()
+        # Counts are the process's; those of these calls alone say whether plans are found again.
+        counted = {key: now[key] - before[key] for key in ("hits", "misses")}
+        times["plan_stats"] = {**counted, "entries": now["entries"], "bytes": now["bytes"]}
