@@ -67,6 +67,14 @@ def test_values_and_bounds_are_said(device: str, mode: str) -> None:
         call(mode, table, timestep, modality)
 
 
+def test_a_pair_is_wrong_although_its_row_exists(device: str) -> None:
+    table, timestep, modality = packed(1, 8, device)
+    timestep[0], modality[0] = 0, 3
+    for mode in MODES:
+        with pytest.raises(IndexError, match=r"modality\[0\]"):
+            call(mode, table, timestep, modality)
+
+
 def test_the_smallest_position_and_the_first_argument_are_named(device: str) -> None:
     table, timestep, modality = packed(64, 8, device)
     timestep[50], modality[50], modality[60] = 9, 9, 9
@@ -211,6 +219,15 @@ def test_a_summing_kernel_does_not_defer_without_a_plan(device: str) -> None:
         rt.row_scatter_sum(rows, row, R=3, check="deferred")
     rt.row_scatter_sum(rows, row, R=3)
     rt.row_scatter_sum(rows, row, R=3, check="deferred")
+
+
+def test_a_backward_checks_what_a_forward_checks(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    cotangents = [normal((64, 8), device)] * 6
+    timestep[5] = 3
+    for enabled in (True, False):
+        with rt.auto_plans(enabled), pytest.raises(IndexError, match=r"timestep\[5\] is 3"):
+            f.backward(cotangents, table, timestep, modality)
 
 
 def test_mixed_devices_are_refused(cuda: str) -> None:

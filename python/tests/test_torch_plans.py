@@ -273,6 +273,32 @@ def test_a_plan_used_on_another_stream_is_not_freed_under_it(cuda: str) -> None:
         del taken
 
 
+def test_one_plan_serves_two_threads_on_two_streams(device: str) -> None:
+    table, timestep, modality = packed(3000, 64, device)
+    plan = f.plan(timestep, modality, rows=ROWS)
+    cotangents = [normal((3000, 64), device, seed=seed) for seed in range(6)]
+    (expected,) = f.backward(cotangents, table, timestep, modality, plan=plan)
+    streams = [torch.cuda.Stream() if device == "cuda" else None for _ in range(2)]
+    if device == "cuda":
+        torch.cuda.synchronize()
+    wrong: list[int] = []
+
+    def work(at: int) -> None:
+        with torch.cuda.stream(streams[at]):
+            for _ in range(30):
+                mine = table.clone().requires_grad_()
+                (gradient,) = torch.autograd.grad(f(mine, timestep, modality, plan=plan), mine, cotangents)
+                if not same_bytes(gradient, expected):
+                    wrong.append(at)
+
+    running = [threading.Thread(target=work, args=(at,)) for at in range(2)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert wrong == []
+
+
 def test_what_no_version_shows_on_a_gpu_is_as_documented(cuda: str) -> None:
     table, timestep, modality = packed(300, 8, cuda)
     before = gathered(table, timestep, modality)

@@ -181,7 +181,7 @@ def backward(
     if like.is_cuda:
         # From torch's allocator: a capture's pool owns it, and no other pool keeps memory.
         needed = declared.native.backward_workspace_bytes(stream, inputs, cotangents, flat, native)
-        workspace = like.new_empty(needed, dtype=torch.uint8)
+        workspace = like.new_empty(max(needed, 1), dtype=torch.uint8)
     declared.native.backward(stream, inputs, cotangents, flat, native, workspace)
     return gradients
 
