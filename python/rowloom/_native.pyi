@@ -18,7 +18,7 @@ an index out of its bound, `TypeError` for an element type or something that is 
 process, the device and earlier results stay usable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
 
 Array = Any
@@ -126,25 +126,15 @@ class Kernel:
         cotangents: Sequence[Array],
         gradients: Sequence[Array | None],
         plans: Sequence[Plan] | None,
-        workspace: Array | None,
+        allocate: Callable[[int], Array] | None,
     ) -> None:
         """Writes the gradient of each input that is wanted into its place in `gradients`, which has the
         shape of the input and either its type or float32.
 
         `inputs` may be None where `reads` says so. `cotangents` has one array for each tensor of each
-        output, in order. `workspace` holds at least `backward_workspace_bytes` bytes of uint8; None
-        allocates. Without plans they are built, and the call waits for that.
+        output, in order. `allocate` gives a uint8 array of that many bytes on the device, for scratch, and is asked
+        where some are needed; None leaves it to the runtime. Without plans they are built, and the call waits for that.
         """
-
-    def backward_workspace_bytes(
-        self,
-        stream: int,
-        inputs: Sequence[Array | None],
-        cotangents: Sequence[Array],
-        gradients: Sequence[Array | None],
-        plans: Sequence[Plan],
-    ) -> int:
-        """Bytes of workspace that this very call needs; 0 on the CPU."""
 
     def plan(
         self, stream: int, expression: int, indices: Sequence[Array], counts: dict[str, int], state: Array
@@ -153,6 +143,40 @@ class Kernel:
 
         `indices` are those of the expression, in its order; `counts` are all row counts that it needs.
         """
+
+@final
+class Recent:
+    """Planned calls of one kernel on a GPU, the latest few: those of the very same index objects, unedited, on the
+    same stream, over tensors that lie alike, are launched again without asking anything twice.
+
+    It keeps those indices and plans alive until `forget`.
+    """
+
+    def __init__(self, kernel: Kernel, watched: Callable[[], object]) -> None:
+        """`watched` says whether somebody must see an op in place of a launch: modes, tracers, transforms."""
+
+    hits: int
+    """How many calls were like a remembered one."""
+
+    def call(self, arguments: tuple[Array, ...]) -> Any:
+        """The results of a call like a remembered one, a tensor or a tuple, none of them a view; what was kept with it
+        where a gradient is asked for; None where there is no such call, or a CUDA graph is captured."""
+
+    def keep(
+        self,
+        arguments: tuple[Array, ...],
+        stream: int,
+        plans: Sequence[Plan],
+        outputs: Sequence[tuple[int, int, tuple[int, int], Any]],
+        kept: object,
+    ) -> None:
+        """Remembers a call, and an object with it. `outputs` are `(like, tensors, (rows, columns), dtype)`: the input
+        whose device, and type where `dtype` is None, they have; and one memory for all tensors of one output.
+
+        Nothing is remembered on the CPU, of an older PyTorch, or of indices made in inference mode.
+        """
+
+    def forget(self) -> None: ...
 
 def kernels() -> list[Kernel]:
     """Every kernel of this module, by name."""

@@ -1,12 +1,13 @@
 //! Arrays as their owners describe them: where they lie, and how.
 
-mod exchange;
+pub(crate) mod exchange;
 mod numpy;
-mod torch;
+pub(crate) mod torch;
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use exchange::Described;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rowloom::{ElementType, Error};
@@ -16,7 +17,7 @@ use crate::device::Place;
 use crate::error::Refused;
 
 /// Most axes of an array: those of an output of several tensors.
-const MOST_AXES: usize = 3;
+pub(crate) const MOST_AXES: usize = 3;
 
 /// An array that Python holds for `'a`.
 #[derive(Clone, Copy)]
@@ -120,6 +121,22 @@ impl<'a> Array<'a> {
         }
         let Array { ty, place, writable, .. } = self;
         Ok(Matrix { place, ty, writable, address, rows, columns, row_stride, held: PhantomData })
+    }
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows that follow one another in memory that was made for them.
+    pub(crate) fn dense(place: Place, ty: ElementType, address: u64, rows: u64, columns: u64) -> Matrix<'a> {
+        Matrix { place, ty, writable: true, address, rows, columns, row_stride: columns, held: PhantomData }
+    }
+
+    /// Of an array that was read as a matrix before, and lies as it did then.
+    pub(crate) fn like(facts: &'a Described) -> Matrix<'a> {
+        let Described { address, ty, place, axes, sizes, strides } = *facts;
+        let [rows, second, _] = sizes.map(i64::unsigned_abs);
+        let columns = if axes == 1 { 1 } else { second };
+        let row_stride = if rows == 1 { columns } else { strides[0].unsigned_abs() };
+        Matrix { place, ty, writable: true, address, rows, columns, row_stride, held: PhantomData }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use pyo3::prelude::*;
 use rowloom::codegen::IntType;
-use rowloom::{AnyView, AnyViewMut, Declaration, Device, ElementType, Error, RowPlan, Workspace};
+use rowloom::{AnyView, AnyViewMut, Declaration, Device, ElementType, Error, RowPlan};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
 use crate::argument::{Argument, Holds};
+use crate::array::{Array, Matrix};
 use crate::borrowed;
 use crate::call::{self, Matrices, Named, Optional, Reader};
 use crate::device::Place;
@@ -29,10 +30,10 @@ struct Arrays<'a> {
     cotangents: Matrices<'a, 'static>,
     gradients: Optional<'a, 'static>,
     plans: Option<plan::Owned>,
-    workspace: Option<Named<'a, 'static>>,
 }
 
 impl Backward {
+    /// `allocate` gives scratch memory of so many bytes; without it the runtime does.
     pub(crate) fn run(
         &self,
         py: Python<'_>,
@@ -40,39 +41,40 @@ impl Backward {
         cotangents: &Items<'_>,
         gradients: &Items<'_>,
         plans: Option<&Plans<'_>>,
-        workspace: Option<&Bound<'_, PyAny>>,
+        allocate: Option<&Bound<'_, PyAny>>,
     ) -> Result<(), Refused> {
-        let arrays = self.read(inputs, cotangents, gradients, plans, workspace)?;
-        py.detach(|| {
-            let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
-            let mut workspace =
-                arrays.workspace.as_ref().map(|(_, bytes)| borrowed::workspace(&stream, bytes)).transpose()?;
-            let workspace: Option<&mut Workspace> = workspace.as_mut();
-            let (inputs, cotangents, plans) =
-                (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
-            let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
-            generated::backward_into(&stream, self.declaration, arguments, arrays.gradients(device)?, workspace)
-        })
-        .map_err(|error: Error| error.into())
+        let arrays = self.read(inputs, cotangents, gradients, plans)?;
+        let Some(allocate) = allocate else { return Ok(py.detach(|| self.launch(&arrays, None))?) };
+        let bytes = py.detach(|| self.workspace_bytes(&arrays))?;
+        if bytes == 0 {
+            return Ok(py.detach(|| self.launch(&arrays, None))?);
+        }
+        let memory = allocate.call1((bytes,))?;
+        let (_, workspace) =
+            call::stretch(call::writable((WORKSPACE, Array::read(&memory, WORKSPACE)?.matrix(WORKSPACE)?))?)?;
+        if workspace.place != arrays.place {
+            let (argument, found) = (WORKSPACE.to_string(), workspace.place.to_string());
+            return Err(Error::WrongDevice { argument, expected: arrays.place.to_string(), found }.into());
+        }
+        Ok(py.detach(|| self.launch(&arrays, Some(&workspace)))?)
     }
 
-    pub(crate) fn workspace_bytes(
-        &self,
-        py: Python<'_>,
-        inputs: &Items<'_>,
-        cotangents: &Items<'_>,
-        gradients: &Items<'_>,
-        plans: &Plans<'_>,
-    ) -> Result<u64, Refused> {
-        let arrays = self.read(inputs, cotangents, gradients, Some(plans), None)?;
-        py.detach(|| {
-            let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
-            let (inputs, cotangents, plans) =
-                (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
-            let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
-            generated::backward_workspace_bytes(&stream, self.declaration, arguments, arrays.gradients(device)?)
-        })
-        .map_err(|error: Error| error.into())
+    fn launch(&self, arrays: &Arrays<'_>, workspace: Option<&Matrix<'_>>) -> Result<(), Error> {
+        let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
+        let mut workspace = workspace.map(|bytes| borrowed::workspace(&stream, bytes)).transpose()?;
+        let (inputs, cotangents, plans) =
+            (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
+        let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
+        let gradients = arrays.gradients(device)?;
+        generated::backward_into(&stream, self.declaration, arguments, gradients, workspace.as_mut())
+    }
+
+    fn workspace_bytes(&self, arrays: &Arrays<'_>) -> Result<u64, Error> {
+        let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
+        let (inputs, cotangents, plans) =
+            (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
+        let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
+        generated::backward_workspace_bytes(&stream, self.declaration, arguments, arrays.gradients(device)?)
     }
 
     fn read<'a>(
@@ -81,20 +83,16 @@ impl Backward {
         cotangents: &'a Items<'_>,
         gradients: &'a Items<'_>,
         plans: Option<&Plans<'_>>,
-        workspace: Option<&'a Bound<'_, PyAny>>,
     ) -> Result<Arrays<'a>, Refused> {
         let kernel = self.declaration.forward();
         let mut reader = Reader::new(kernel);
         let inputs = reader.some_inputs(inputs)?;
         let cotangents = reader.cotangents(cotangents)?;
         let gradients = reader.gradients(gradients)?;
-        let workspace =
-            workspace.map(|bytes| call::stretch(call::writable(reader.read(bytes, WORKSPACE)?)?)).transpose()?;
         let place = reader.place()?;
-        let written = gradients.iter().flatten().chain(&workspace);
-        call::apart(place, written, inputs.iter().flatten().chain(&cotangents))?;
+        call::apart(place, gradients.iter().flatten(), inputs.iter().flatten().chain(&cotangents))?;
         let plans = plans.map(|plans| plan::plans(kernel, place, plans)).transpose()?;
-        Ok(Arrays { place, inputs, cotangents, gradients, plans, workspace })
+        Ok(Arrays { place, inputs, cotangents, gradients, plans })
     }
 }
 

@@ -193,24 +193,10 @@ impl Kernel {
         cotangents: Items<'_>,
         gradients: Items<'_>,
         plans: Option<Plans<'_>>,
-        workspace: Option<Bound<'_, PyAny>>,
+        allocate: Option<Bound<'_, PyAny>>,
     ) -> Result<(), Refused> {
         let backward = crate::backward::Backward { declaration: self.declaration, stream };
-        backward.run(py, &inputs, &cotangents, &gradients, plans.as_ref(), workspace.as_ref())
-    }
-
-    /// Bytes of workspace that this very call needs; 0 on the CPU.
-    fn backward_workspace_bytes(
-        &self,
-        py: Python<'_>,
-        stream: u64,
-        inputs: Items<'_>,
-        cotangents: Items<'_>,
-        gradients: Items<'_>,
-        plans: Plans<'_>,
-    ) -> Result<u64, Refused> {
-        let backward = crate::backward::Backward { declaration: self.declaration, stream };
-        backward.workspace_bytes(py, &inputs, &cotangents, &gradients, &plans)
+        backward.run(py, &inputs, &cotangents, &gradients, plans.as_ref(), allocate.as_ref())
     }
 
     /// Builds the plan of one row expression into `state`. Waits for the stream once.

@@ -22,6 +22,7 @@ mod items;
 mod kernel;
 mod metadata;
 mod plan;
+mod recent;
 
 use device::Place;
 use error::Refused;
@@ -40,6 +41,7 @@ pub fn add_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<metadata::Input>()?;
     module.add_class::<metadata::Output>()?;
     module.add_class::<kernel::Kernel>()?;
+    module.add_class::<recent::Recent>()?;
     module.add_function(wrap_pyfunction!(kernel::kernels, module)?)?;
     module.add_function(wrap_pyfunction!(plan_elements, module)?)?;
     module.add_function(wrap_pyfunction!(repeat_plan, module)?)?;

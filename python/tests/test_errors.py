@@ -31,9 +31,9 @@ def adaln(table: Any = WIDE, timestep: Any = TIMESTEP, modality: Any = MODALITY,
 
 
 def backward(**given: Any) -> None:
-    arguments = {"row": ROW, "out": torch.ones(4, 2), "table": torch.empty(3, 2), "plans": None, "workspace": None, **given}
+    arguments = {"row": ROW, "out": torch.ones(4, 2), "table": torch.empty(3, 2), "plans": None, **given}
     cotangents, gradients = [arguments["out"]], [arguments["table"], arguments.get("d_row")]
-    GATHER.backward(0, [None, arguments["row"]], cotangents, gradients, arguments["plans"], arguments["workspace"])
+    GATHER.backward(0, [None, arguments["row"]], cotangents, gradients, arguments["plans"], None)
 
 
 def plan(row: torch.Tensor = ROW, rows: int = 3) -> tuple[torch.Tensor, Any]:
@@ -115,7 +115,6 @@ TYPES: list[tuple[Callable[[], object], str]] = [
     (lambda: backward(table=torch.empty(3, 2, dtype=torch.float64)), "d_table holds float64, but must hold f32, f16 or bf16"),
     (lambda: backward(out=torch.ones(4, 2).int()), "d_out holds i32, but must hold f32, f16 or bf16"),
     (lambda: GATHER.plan(0, 0, [ROW], {"R": 3}, torch.empty(64)), "the state of the plan holds f32, but must hold i32"),
-    (lambda: backward(workspace=torch.empty(8)), "the workspace holds f32, but must hold u8"),
 ]
 
 VALUES: list[tuple[Callable[[], object], str]] = [
@@ -188,14 +187,6 @@ VALUES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: gather(table=TABLE.to_mkldnn()),
         "table is of layout torch._mkldnn; it must be a dense tensor with memory of its own",
-    ),
-    (
-        lambda: backward(workspace=torch.empty(8, 2, dtype=torch.uint8)),
-        "the workspace has 2 columns, but must have 1: it is one stretch of memory",
-    ),
-    (
-        lambda: backward(workspace=torch.empty(8, dtype=torch.uint8)[::2]),
-        "the workspace has a column stride of 2; columns must follow one another",
     ),
     # Plans.
     (lambda: gather(plans=[plan(ROW[:3])]), "the plan of row is for 3 positions, but the call has 4"),

@@ -302,13 +302,14 @@ def test_repeated_plan() -> None:
     assert_bits(*gradients)
 
 
-def test_a_workspace_may_be_given() -> None:
+def test_scratch_is_asked_for_where_some_is_needed() -> None:
+    def allocate(count: int) -> torch.Tensor:
+        raise AssertionError(f"the CPU needs none, but {count} bytes were asked for")
+
     row = torch.tensor([1, 0], dtype=torch.uint8)
     plan = plan_of(GATHER, 0, [row], 2)
     gradient, cotangent = torch.empty(2, 3), torch.ones(2, 3)
-    arguments = ([None, row], [cotangent], [gradient, None], [plan])
-    assert GATHER.backward_workspace_bytes(0, *arguments) == 0
-    GATHER.backward(0, *arguments, torch.empty(16, dtype=torch.uint8))
+    GATHER.backward(0, [None, row], [cotangent], [gradient, None], [plan], allocate)
     assert gradient.tolist() == [[1.0] * 3] * 2
 
 

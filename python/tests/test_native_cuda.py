@@ -1,5 +1,6 @@
 """The native module over CUDA tensors: the CPU's bytes, on the caller's stream, in graphs; errors leave the device usable."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,12 +44,14 @@ def both(kernel: Any, device: str, dtype: torch.dtype, planned: bool) -> list[Te
     for stored in {dtype, torch.float32}:
         gradient = torch.empty(R, 6 * H, dtype=stored, device=device)
         arguments = ([None, timestep, modality], list(out), [gradient, None, None])
-        workspace = None
-        if plans is not None:
-            needed = kernel.backward_workspace_bytes(raw, *arguments, plans)
-            assert needed > 0 or device == "cpu"
-            workspace = torch.full((max(needed, 1),), 0xFF, dtype=torch.uint8, device=device)
-        kernel.backward(raw, *arguments, plans, workspace)
+        asked: list[int] = []
+
+        def allocate(count: int, asked: list[int] = asked) -> Tensor:
+            asked.append(count)
+            return torch.full((count,), 0xFF, dtype=torch.uint8, device=device)
+
+        kernel.backward(raw, *arguments, plans, allocate if planned else None)
+        assert bool(asked) == (planned and device != "cpu")
         results.append(gradient)
     return [x.cpu() for x in results]
 
@@ -144,18 +147,28 @@ def test_deferred_errors_belong_to_the_stream(cuda: str) -> None:
     assert torch.equal(out, table[row.clamp(max=2)])
 
 
-def test_workspaces_that_do_not_fit(cuda: str) -> None:
+def test_scratch_that_does_not_fit(cuda: str) -> None:
     _, timestep, modality = (x.to(cuda) for x in packing())
     plan = plan_of(ADALN, 0, [timestep, modality], R, stream())
     gradient, cotangents = torch.empty(R, 6 * H, device=cuda), torch.randn(6, S, H, device=cuda)
-    arguments = ([None, timestep, modality], list(cotangents), [gradient, None, None])
-    needed = ADALN.backward_workspace_bytes(stream(), *arguments, [plan])
-    memory = torch.empty(needed + 256, dtype=torch.uint8, device=cuda)
-    with pytest.raises(ValueError, match=f"needs a workspace of {needed} bytes, but this one has {needed - 1}"):
-        ADALN.backward(stream(), *arguments, [plan], memory[: needed - 1])
-    with pytest.raises(ValueError, match="the workspace begins at .*, but must begin at a multiple of 256 bytes"):
-        ADALN.backward(stream(), *arguments, [plan], memory[1:])
-    ADALN.backward(stream(), *arguments, [plan], memory)
+    arguments = ([None, timestep, modality], list(cotangents), [gradient, None, None], [plan])
+
+    def scratch(count: int) -> Tensor:
+        return torch.empty(count, dtype=torch.uint8, device=cuda)
+
+    refused: list[tuple[Callable[[int], object], type[Exception], str]] = [
+        (lambda count: scratch(count - 1), ValueError, r"needs a workspace of \d+ bytes, but this one has \d+"),
+        (lambda count: scratch(count + 1)[1:], ValueError, "the workspace begins at .*, but must begin at a multiple of 256 bytes"),
+        (lambda count: scratch(2 * count)[::2], ValueError, "the workspace has a column stride of 2"),
+        (lambda count: scratch(2 * count).view(count, 2), ValueError, "the workspace has 2 columns, but must have 1"),
+        (lambda count: scratch(count).cpu(), ValueError, "the workspace is on cpu, but the call runs on cuda:0"),
+        (lambda count: torch.empty(count, device=cuda), TypeError, "the workspace holds f32, but must hold u8"),
+        (lambda count: None, TypeError, "the workspace is of type NoneType"),
+    ]
+    for allocate, kind, sentence in refused:
+        with pytest.raises(kind, match=sentence):
+            ADALN.backward(stream(), *arguments, allocate)
+    ADALN.backward(stream(), *arguments, scratch)
 
 
 def test_work_is_on_the_callers_stream(cuda: str) -> None:
@@ -177,11 +190,13 @@ def test_a_planned_call_is_captured(cuda: str) -> None:
     plan = plan_of(ADALN, 0, [timestep, modality], R, stream())
     out, gradient = torch.empty(6, S, H, device=cuda), torch.empty(R, 6 * H, device=cuda)
     arguments = ([None, timestep, modality], list(out), [gradient, None, None])
-    workspace = torch.empty(ADALN.backward_workspace_bytes(stream(), *arguments, [plan]), dtype=torch.uint8, device=cuda)
+
+    def allocate(count: int) -> Tensor:
+        return torch.empty(count, dtype=torch.uint8, device=cuda)
 
     def step() -> None:
         ADALN.forward(stream(), [table, timestep, modality], [out], [plan], "now", {})
-        ADALN.backward(stream(), *arguments, [plan], workspace)
+        ADALN.backward(stream(), *arguments, [plan], allocate)
 
     step()
     torch.cuda.synchronize()

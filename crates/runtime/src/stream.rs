@@ -87,6 +87,17 @@ impl Stream {
         }
     }
 
+    /// Whether it is being captured into a graph, by us or by a framework whose stream it is.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn is_captured(&self) -> Result<bool, Error> {
+        match &self.0 {
+            Lane::Cpu(_) => Ok(false),
+            Lane::Accelerator(queue) => queue.is_captured(),
+        }
+    }
+
     /// The error of a deferred call that nobody waits for any more.
     pub(crate) fn unclaimed_error(&self) -> Result<(), Error> {
         match &self.0 {

@@ -21,7 +21,14 @@ class RowsFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *arguments: Tensor) -> Any:
         ctx.set_materialize_grads(False)
-        results = call.forward()
+        if call.recent is None:
+            results = call.forward()
+        else:
+            results = call.recent.call(arguments)
+            if results is None:
+                # What it was like is gone since it was looked for: edited by another thread, or forgotten.
+                call = call.anew(arguments)
+                results = call.forward()
         kinds = call.declared.kinds
         read = call.declared.reads(call.wanted_of(ctx.needs_input_grad[1:]))
         states: list[Tensor] = []
@@ -38,9 +45,12 @@ class RowsFunction(torch.autograd.Function):
         ctx.saved = call.arguments_of(saved)
         ctx.save_for_backward(*[x for x, keep in zip(arguments, ctx.saved, strict=True) if keep], *states)
         # What is saved is saved above, and nothing else lives as long as the graph.
-        call.flat = ()
-        call.plans = None
+        if call.recent is None:
+            call.flat = ()
+            call.plans = None
         ctx.call = call
+        if isinstance(results, Tensor):
+            return results
         return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod

@@ -1,10 +1,12 @@
 """Eager calls on plain tensors: straight to the native module, without the dispatcher."""
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from rowloom._native import Recent
 from rowloom.torch import batches, execute
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.plans import RowPlan, setting
@@ -17,7 +19,8 @@ class Call:
     """One call. Its *arguments* are the tensors that autograd sees, its *inputs* those of the kernel: here the same."""
 
     __slots__ = (
-        "check", "counts", "declared", "dtypes", "flat", "gradient_dtype", "keeps_plans", "layout", "plans", "positions", "shapes",
+        "automatic", "check", "counts", "declared", "dtypes", "flat", "gradient_dtype", "keeps_plans", "layout", "plans",
+        "positions", "recent", "shapes",
     )  # fmt: skip
 
     def __init__(
@@ -44,19 +47,26 @@ class Call:
         self.flat: Sequence[Tensor] = self.flat_of(inputs)  # type: ignore[assignment]
         """The inputs without them, until the forward has run."""
         self.layout: Layout = declared.layout(self.flat, counts)
+        self.recent: Recent | None = None
+        """Where it is remembered: then it is what many calls that are alike share."""
         self.plans: tuple[RowPlan, ...] | None = None
+        self.automatic = False
+        """Whether `plans` may be found again by the indices."""
         self.keeps_plans = True
         """Whether a backward goes through `plans`; else it finds its own by the indices."""
         if plan is not None:
             self.plans = execute.explicit_plans(declared, plan, inputs, self.positions)
         elif declared.expressions:
             self._plan(inputs, differentiated, cached and setting.enabled)
-        if differentiated:
-            self.shapes = [x.shape for x in inputs]
-            self.dtypes = [
-                gradient_dtype if gradient_dtype is not None and kind == "table" else x.dtype
-                for kind, x in zip(declared.kinds, inputs, strict=True)
-            ]
+        self.shapes = [x.shape for x in inputs]
+        self.dtypes = [
+            gradient_dtype if gradient_dtype is not None and kind == "table" else x.dtype
+            for kind, x in zip(declared.kinds, inputs, strict=True)
+        ]
+
+    def anew(self, inputs: Sequence[Tensor]) -> "Call":
+        """The same call of inputs that may differ."""
+        return Call(self.declared, inputs, self.counts, None, self.check, self.gradient_dtype, True)
 
     def flat_of(self, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """Inputs without leading dimensions; None stays."""
@@ -80,6 +90,7 @@ class Call:
             needed = differentiated or declared.sums
             build = needed or not any([x.is_inference() for x in inputs])
             self.plans = self._automatic(inputs, build, cached)
+            self.automatic = cached and self.plans is not None
             self.keeps_plans = self.plans is not None
         else:
             self.keeps_plans = False
@@ -95,6 +106,22 @@ class Call:
         )
         assert found is not None, "plans that are missing are built"
         return found
+
+    def remember(self, recent: Recent, inputs: tuple[Tensor, ...], plans: tuple[RowPlan, ...]) -> None:
+        """Remembers this call, which has run through automatic plans, if one like it may be launched without asking again."""
+        outputs = self.layout.outputs
+        alone = all([sides.one_buffer or sides.tensors == 1 for sides in outputs])
+        if not inputs[0].is_cuda or len(self.positions) > 1 or not alone:
+            return
+        kept = copy.copy(self)
+        kept.recent = recent
+        kept.plans = plans
+        # Of the other tensors a later call has its own.
+        kinds = self.declared.kinds
+        kept.flat = [x.detach() if kind == "index" else None for kind, x in zip(kinds, inputs, strict=True)]  # type: ignore[misc]
+        stream = execute.stream_of(inputs[0])
+        memory = [(sides.like, sides.tensors, sides.shape, sides.dtype) for sides in outputs]
+        recent.keep(inputs, stream, execute.native_plans(plans, stream), memory, kept)
 
     def forward(self, apart: bool = False) -> list[Tensor]:
         """For each tensor of each output one that is no view; `apart` gives each memory of its own."""

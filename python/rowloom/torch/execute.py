@@ -177,12 +177,12 @@ def backward(
     ]
     stream = stream_of(like)
     native = native_plans(given, stream)
-    workspace = None
-    if like.is_cuda:
+
+    def allocate(count: int) -> Tensor:
         # From torch's allocator: a capture's pool owns it, and no other pool keeps memory.
-        needed = declared.native.backward_workspace_bytes(stream, inputs, cotangents, flat, native)
-        workspace = like.new_empty(max(needed, 1), dtype=torch.uint8)
-    declared.native.backward(stream, inputs, cotangents, flat, native, workspace)
+        return like.new_empty(count, dtype=torch.uint8)
+
+    declared.native.backward(stream, inputs, cotangents, flat, native, allocate)
     return gradients
 
 

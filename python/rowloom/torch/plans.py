@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from rowloom._native import Kernel, plan_elements, repeat_plan
+from rowloom._native import Kernel, Recent, plan_elements, repeat_plan
 from rowloom.torch import private
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class PlanCache:
         self._bytes = 0
         self._hits = 0
         self._misses = 0
+        self._recents: list[Recent] = []
 
     def find(self, key: object, indices: Sequence[Tensor]) -> RowPlan | None:
         """The plan under a key of `key_of`, if there is one."""
@@ -176,8 +177,21 @@ class PlanCache:
                 _, oldest = self._entries.popitem(last=False)
                 self._bytes -= oldest.bytes
                 gone.append(oldest)
+        if gone:
+            self.forget_recent()
         # Memory goes here, outside of the lock.
         del gone
+
+    def recent(self, kernel: Kernel) -> Recent:
+        """The latest calls of a kernel, which keep no plan longer than this does."""
+        recent = Recent(kernel, private.watched)
+        self._recents.append(recent)
+        return recent
+
+    def forget_recent(self) -> None:
+        """Every call asks again."""
+        for recent in self._recents:
+            recent.forget()
 
     def clear(self) -> None:
         """Forgets all plans; counts of hits and misses go on."""
@@ -185,11 +199,13 @@ class PlanCache:
             gone = self._entries
             self._entries = OrderedDict()
             self._bytes = 0
+        self.forget_recent()
         del gone
 
     def stats(self) -> PlanStats:
         with self._lock:
-            return PlanStats(self._hits, self._misses, len(self._entries), self._bytes)
+            hits = self._hits + sum([recent.hits for recent in self._recents])
+            return PlanStats(hits, self._misses, len(self._entries), self._bytes)
 
 
 def key_of(owner: object, expression: int, indices: Sequence[Tensor], rows: int, stream: int, batch: int) -> object:
@@ -204,6 +220,11 @@ class _Setting:
     """Whether plans are made automatically, in this process."""
 
     enabled = True
+
+    def set(self, enabled: bool) -> None:
+        self.enabled = enabled
+        if not enabled:
+            cache.forget_recent()
 
 
 def _from_environment(value: str | None) -> bool:
@@ -228,13 +249,13 @@ class auto_plans:
 
     def __init__(self, enabled: bool) -> None:
         self._before = setting.enabled
-        setting.enabled = enabled
+        setting.set(enabled)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *_: object) -> None:
-        setting.enabled = self._before
+        setting.set(self._before)
 
 
 def plan_stats() -> PlanStats:

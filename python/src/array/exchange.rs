@@ -16,6 +16,9 @@ use crate::device::Place;
 /// that DLPack cannot describe.
 type Describe = unsafe extern "C" fn(*mut c_void, *mut DlTensor) -> c_int;
 
+/// Fills in the current stream of a device, given by its type and number.
+type CurrentStream = unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int;
+
 /// `DLPackExchangeAPI` of DLPack 1, up to what is used.
 #[repr(C)]
 struct Table {
@@ -26,6 +29,7 @@ struct Table {
     to_managed: *const c_void,
     from_managed: *const c_void,
     describe: Option<Describe>,
+    current_stream: Option<CurrentStream>,
 }
 
 /// `DLTensor` of DLPack 1.
@@ -43,19 +47,28 @@ struct DlTensor {
     byte_offset: u64,
 }
 
-/// The function of a class of tensors, and of no subclass.
+/// The functions of a class of tensors, and of no subclass.
 #[derive(Clone, Copy)]
-pub(super) struct Exchange(Describe);
+pub(crate) struct Exchange {
+    describe: Describe,
+    current_stream: Option<CurrentStream>,
+}
 
 /// A tensor as it describes itself; strides in elements.
-pub(super) struct Described {
-    pub(super) address: u64,
-    pub(super) ty: ElementType,
-    pub(super) place: Place,
-    pub(super) axes: usize,
-    pub(super) sizes: [i64; MOST_AXES],
-    pub(super) strides: [i64; MOST_AXES],
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// Of the first element; 0 where there is none.
+    pub(crate) address: u64,
+    pub(crate) ty: ElementType,
+    pub(crate) place: Place,
+    pub(crate) axes: usize,
+    /// The first of `axes`, as are strides.
+    pub(crate) sizes: [i64; MOST_AXES],
+    pub(crate) strides: [i64; MOST_AXES],
 }
+
+/// A GPU among DLPack's types of devices.
+const CUDA: i32 = 2;
 
 impl Exchange {
     /// Of `torch.Tensor`; `None` before PyTorch 2.10, or where it speaks another major version.
@@ -70,11 +83,11 @@ impl Exchange {
             }
             table.as_ref()
         };
-        table.describe.map(Exchange)
+        Some(Exchange { describe: table.describe?, current_stream: table.current_stream })
     }
 
     /// What an object of that very class says; `None` for what its attributes can tell better: why it is refused.
-    pub(super) fn describe(self, object: &Bound<'_, PyAny>) -> Option<Described> {
+    pub(crate) fn describe(self, object: &Bound<'_, PyAny>) -> Option<Described> {
         let mut tensor = DlTensor {
             data: std::ptr::null_mut(),
             device_type: 0,
@@ -88,7 +101,7 @@ impl Exchange {
             byte_offset: 0,
         };
         // SAFETY: the object is of the class that the function was found at, and the interpreter is held.
-        if unsafe { (self.0)(object.as_ptr().cast(), &raw mut tensor) } != 0 {
+        if unsafe { (self.describe)(object.as_ptr().cast(), &raw mut tensor) } != 0 {
             // The exception is dropped: the attributes say more.
             let _ = PyErr::take(object.py());
             return None;
@@ -99,7 +112,7 @@ impl Exchange {
         }
         let place = match tensor.device_type {
             1 => Place::Cpu,
-            2 => Place::Cuda(u32::try_from(tensor.device_id).ok()?),
+            CUDA => Place::Cuda(u32::try_from(tensor.device_id).ok()?),
             _ => return None,
         };
         let ty = element_type(tensor.code, tensor.bits, tensor.lanes)?;
@@ -110,6 +123,18 @@ impl Exchange {
         }
         let address = (tensor.data as u64).wrapping_add(tensor.byte_offset);
         Some(Described { address, ty, place, axes, sizes, strides })
+    }
+
+    /// PyTorch's current stream of a GPU, as a number.
+    pub(crate) fn current_stream(self, py: Python<'_>, ordinal: u32) -> Option<u64> {
+        let (current, ordinal) = (self.current_stream?, i32::try_from(ordinal).ok()?);
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the interpreter is held, as `py` shows.
+        if unsafe { current(CUDA, ordinal, &raw mut stream) } != 0 {
+            let _ = PyErr::take(py);
+            return None;
+        }
+        Some(stream as u64)
     }
 }
 

@@ -38,6 +38,13 @@ impl Torch {
     }
 }
 
+/// How a plain tensor describes itself, where its PyTorch can; `None` for anything else.
+pub(crate) fn exchange(object: &Bound<'_, PyAny>) -> Option<Exchange> {
+    let torch = TORCH.get(object.py())?;
+    let ty = object.get_type();
+    if ty.is(&torch.tensor) || ty.is(&torch.parameter) { torch.exchange } else { None }
+}
+
 /// PyTorch, if the object is a tensor of it, and whether it is a plain one.
 fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(&'py Torch, bool)>> {
     let py = object.py();
@@ -114,7 +121,7 @@ pub(super) fn is_negated(object: &Bound<'_, PyAny>, ty: ElementType) -> Result<b
 }
 
 /// What a tensor without memory is.
-pub(super) fn no_memory(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
+pub(crate) fn no_memory(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
     let py = object.py();
     let strided = TORCH.get(py).map(|torch| torch.strided.bind(py));
     let what = match object.getattr(intern!(py, "layout")) {
