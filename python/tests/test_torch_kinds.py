@@ -212,8 +212,8 @@ def test_results_with_memory_of_their_own(mix: Any, monkeypatch: pytest.MonkeyPa
 
 def test_modules_that_cannot_be_registered() -> None:
     def module(**changes: Any) -> Any:
-        facts = {"__name__": "others", "__version__": _native.__version__, "kernels": lambda: [], **changes}
-        return SimpleNamespace(**facts)
+        facts = {"__name__": "others", "__version__": _native.__version__, "kernels": lambda: []}
+        return SimpleNamespace(**{**facts, "synchronize": lambda *_: None, **changes})
 
     with pytest.raises(ImportError, match=r"others was built with rowloom 0\.0\.0"):
         rt.register(module(__version__="0.0.0"))
