@@ -207,6 +207,26 @@ def test_inference_tensors_are_checked_not_planned(device: str) -> None:
     assert same_bytes(gradient, gradient_of(timestep, modality, ones))
 
 
+@pytest.mark.parametrize("how", ["automatic", "by hand", "repeated", "copied"])
+def test_a_plan_made_in_inference_mode_trains(device: str, how: str) -> None:
+    table, timestep, modality = packed(70, 6, device)
+    plan = None
+    with torch.inference_mode():
+        f(table, timestep, modality)
+        if how != "automatic":
+            plan = f.plan(timestep, modality, rows=ROWS)
+        if how == "copied":
+            plan = copy.deepcopy(plan)
+        if how == "repeated":
+            plan = f.plan(timestep[:35], modality[:35], rows=ROWS).repeat(2)
+    if how == "repeated":
+        timestep, modality = timestep[:35].repeat(2), modality[:35].repeat(2)
+    cotangents = [normal((70, 6), device, seed=seed) for seed in range(6)]
+    table.requires_grad_()
+    (gradient,) = torch.autograd.grad(f(table, timestep, modality, plan=plan), table, cotangents)
+    assert same_bytes(gradient, gradient_of(timestep, modality, cotangents))
+
+
 def test_autocast_changes_no_type(device: str) -> None:
     table, timestep, modality = packed(70, 6, device)
     with torch.autocast(device, dtype=torch.bfloat16):

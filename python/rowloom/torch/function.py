@@ -61,8 +61,8 @@ class RowFunction:
         self._kinds = self.declared.kinds
         self._dimensions = self.declared.dimensions
         self._open_counts = self.declared.open_counts
-        self._recent = plan_cache.recent(kernel)
         self._op = ops.define(namespace, kernel.name + order, self.declared)
+        self._recent = plan_cache.recent(kernel)
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
         tensors = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self._names]

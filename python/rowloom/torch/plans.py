@@ -59,7 +59,7 @@ class RowPlan:
             device = self.state.device
             stream = private.current_stream(device.index) if device.type == "cuda" else 0
             self.used_on(stream)
-            state = self.state.new_empty(plan_elements(positions * max(batch, 0), rows, block))
+            state = _new_state(plan_elements(positions * max(batch, 0), rows, block), device)
             sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
             known = self._repeated[batch] = RowPlan(state, sizes, stream)
         return known
@@ -80,7 +80,10 @@ class RowPlan:
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
         device = self.state.device
         stream = private.current_stream(device.index) if device.type == "cuda" else 0
-        return RowPlan(self.state.clone(), self.sizes, stream)
+        state = _new_state(self.state.numel(), device)
+        with torch.no_grad():
+            state.copy_(self.state)
+        return RowPlan(state, self.sizes, stream)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a RowPlan cannot be pickled, since its content is trusted: make it anew from the indices")
@@ -92,6 +95,12 @@ def note_use(state: Tensor) -> None:
         state.record_stream(torch.cuda.current_stream(state.device))
 
 
+def _new_state(elements: int, device: torch.device) -> Tensor:
+    """Memory for a plan. One made in `torch.inference_mode` may serve a backward later, so it is no inference tensor."""
+    with torch.inference_mode(False):
+        return torch.empty(elements, dtype=torch.int32, device=device)
+
+
 def new_plan(
     kernel: Kernel, expression: int, indices: Sequence[Tensor], rows: int, counts: Mapping[str, int], stream: int
 ) -> RowPlan:
@@ -99,7 +108,7 @@ def new_plan(
     positions = indices[0].shape[0] if indices[0].dim() else 0
     # A row count that no plan can have is for the call to refuse.
     elements = plan_elements(positions, rows, kernel.block) if positions > 0 and rows > 0 else 0
-    state = indices[0].new_empty(elements, dtype=torch.int32)
+    state = _new_state(elements, indices[0].device)
     return RowPlan(state, kernel.plan(stream, expression, list(indices), dict(counts), state), stream)
 
 
