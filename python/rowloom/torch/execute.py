@@ -19,16 +19,22 @@ def stream_of(tensor: Tensor) -> int:
     return private.current_stream(tensor.get_device()) if tensor.is_cuda else 0
 
 
-def explicit_plans(
-    declared: Declared, plan: "RowPlan | Sequence[RowPlan]", arguments: Sequence[Tensor], positions: tuple[int, ...]
-) -> tuple[RowPlan, ...]:
-    """The plans that a caller gave, repeated where a batch shares its indices."""
+def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tuple[RowPlan, ...]:
+    """One plan for each row expression, as a caller gave them."""
     given = (plan,) if isinstance(plan, RowPlan) else tuple(plan)
     for one in given:
         if not isinstance(one, RowPlan):
             raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan")
     if len(given) != len(declared.expressions):
         raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one a row expression, not {len(given)}")
+    return given
+
+
+def explicit_plans(
+    declared: Declared, plan: "RowPlan | Sequence[RowPlan]", arguments: Sequence[Tensor], positions: tuple[int, ...]
+) -> tuple[RowPlan, ...]:
+    """The plans that a caller gave, repeated where a batch shares its indices."""
+    given = given_plans(declared, plan)
     if len(positions) < 2:
         return given
     batch = batches.count(positions[:-1])

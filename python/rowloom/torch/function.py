@@ -1,13 +1,11 @@
 """Kernels as functions over tensors."""
 
-import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from rowloom._native import Kernel
@@ -15,16 +13,10 @@ from rowloom.torch import batches, ops, private
 from rowloom.torch.autograd import RowsFunction, refusing_second
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans
-from rowloom.torch.execute import stream_of, zero_cotangent
+from rowloom.torch.execute import given_plans, stream_of, zero_cotangent
 from rowloom.torch.plans import RowPlan, new_plan
 from rowloom.torch.plans import cache as plan_cache
-
-_OPTIONS = {
-    "plan": None,
-    "check": "now",
-    "gradient_dtype": None,
-}
-
+from rowloom.torch.signature import Signature
 
 class _Orders:
     """A kernel with every order of sums that was asked for: an op can be defined once."""
@@ -62,15 +54,11 @@ class RowFunction:
         self._dimensions = self.declared.dimensions
         self._open_counts = self.declared.open_counts
         self._op = ops.define(namespace, kernel.name + order, self.declared)
+        self._signature = Signature(self.declared)
         self._recent = plan_cache.recent(kernel)
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
-        tensors = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self._names]
-        counts = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self._open_counts]
-        options = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default) for name, default in _OPTIONS.items()
-        ]
-        self.__signature__ = inspect.Signature([*tensors, *counts, *options])
+        self.__signature__ = self._signature.python
 
     def __repr__(self) -> str:
         return f"<rowloom kernel {self.__name__}{self.__signature__}>"
@@ -90,14 +78,14 @@ class RowFunction:
                 return RowsFunction.apply(results, *arguments) if type(results) is Call else results  # type: ignore[no-untyped-call]
         counts: Mapping[str, int] = named
         if named or len(arguments) != len(self._names):
-            arguments, counts = self._bind(arguments, named)
+            arguments, counts = self._signature.bind(arguments, named)
         elif self._open_counts:
-            self._bind(arguments, named)
+            self._signature.bind(arguments, named)
         if compiling:
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         if not self.is_eager(arguments):
-            self._refuse_other_than_tensors(arguments)
-            self._refuse_tangents(arguments)
+            self._signature.refuse_other_than_tensors(arguments)
+            self._signature.refuse_tangents(arguments)
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         differentiated = False
         if torch.is_grad_enabled():
@@ -105,7 +93,7 @@ class RowFunction:
                 if argument.requires_grad:
                     differentiated = True
         if gradient_dtype is not None:
-            self._check_gradient_dtype(gradient_dtype, arguments)
+            self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
         batched = tuple([x.dim() for x in arguments]) != self._dimensions
         call = Call(self.declared, arguments, counts, plan, check, gradient_dtype, differentiated, batched=batched)
         plans = call.plans
@@ -138,7 +126,7 @@ class RowFunction:
         """The same through the op, for whoever watches ops: compilers, modes, transforms, subclasses."""
         positions, flat = self._flattened(arguments)
         ordered = [counts[name] for name in self._open_counts]
-        plain = _plain(plan)
+        plain = _plain(self.declared, plan)
         if plain is None:
             results = self._op.unplanned(*flat, check=check, counts=ordered, gradient_dtype=gradient_dtype)
         else:
@@ -175,9 +163,7 @@ class RowFunction:
         names = ", ".join(self._names[at] for at in inputs)
         if len(indices) != len(inputs):
             raise TypeError(f"{self.__name__}.plan({names}, rows=…) takes {len(inputs)} indices, not {len(indices)}")
-        for at, index in zip(inputs, indices, strict=True):
-            if not isinstance(index, Tensor):
-                raise TypeError(_not_a_tensor(self.__name__, self._names[at], index))
+        self._signature.refuse_other_than_tensors(indices, [self._names[at] for at in inputs])
         counts: dict[str, int] = {}
         if extent.count is None:
             if rows is not None and rows != extent.numerator:
@@ -205,7 +191,7 @@ class RowFunction:
         and made as in a forward. A gradient cannot be differentiated again.
         """
         counts: Mapping[str, int] = named
-        arguments, counts = self._bind(arguments, named)
+        arguments, counts = self._signature.bind(arguments, named)
         given = (cotangents,) if isinstance(cotangents, Tensor) else tuple(cotangents)
         declared = self.declared
         if len(given) != declared.tensors:
@@ -220,7 +206,7 @@ class RowFunction:
             return ()
         if all(x is None for x in given):
             raise TypeError(f"{self.__name__}.backward needs a cotangent that is not None")
-        self._refuse_other_than_tensors(arguments)
+        self._signature.refuse_other_than_tensors(arguments)
         if torch.compiler.is_compiling() or not self.is_eager([*arguments, *[x for x in given if x is not None]]):
             return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
@@ -252,7 +238,7 @@ class RowFunction:
             for x, shape in zip(given, shapes, strict=True)
         ]
         found = iter(
-            self._op.differentiate(cotangents, flat, facts, wanted, _plain(plan), counts, gradient_dtype)
+            self._op.differentiate(cotangents, flat, facts, wanted, _plain(self.declared, plan), counts, gradient_dtype)
         )
         gradients = {
             name: next(found).reshape(argument.shape)
@@ -273,66 +259,10 @@ class RowFunction:
                 known = self._orders.known[order] = RowFunction(self._namespace, kernel, name, self._orders)
         return known
 
-    def _bind(self, arguments: Sequence[Tensor], named: Mapping[str, Any]) -> tuple[tuple[Tensor, ...], dict[str, int]]:
-        """Tensors in order, and row counts in order."""
-        tensors = dict(zip(self._names, arguments, strict=False))
-        counts: dict[str, int] = {}
-        if len(arguments) > len(self._names):
-            raise self._misused(f"takes {len(self._names)} tensors, {len(arguments)} were given")
-        for name, value in named.items():
-            if name in self._open_counts:
-                if not isinstance(value, int | torch.SymInt):
-                    raise self._misused(f"was given a {type(value).__name__} for {name}, a number of rows")
-                counts[name] = value  # type: ignore[assignment]
-            elif name not in self._names:
-                raise self._misused(f"has no argument {name!r}")
-            elif name in tensors:
-                raise self._misused(f"was given {name!r} twice")
-            else:
-                tensors[name] = value
-        missing = [name for name in self._names if name not in tensors] + [name for name in self._open_counts if name not in counts]
-        if missing:
-            raise self._misused(f"was not given {', '.join(missing)}")
-        return tuple([tensors[name] for name in self._names]), {name: counts[name] for name in self._open_counts}
 
-    def _misused(self, how: str) -> TypeError:
-        return TypeError(f"{self.__name__}{self.__signature__} {how}")
-
-    def _refuse_other_than_tensors(self, arguments: Sequence[object]) -> None:
-        for name, argument in zip(self._names, arguments, strict=True):
-            if not isinstance(argument, Tensor):
-                raise TypeError(_not_a_tensor(self.__name__, name, argument))
-
-    def _refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
-        """An op drops what forward-mode differentiation brings."""
-        if private.forward_mode() and any([_tangent(x) is not None for x in arguments]):
-            raise NotImplementedError(f"{self.__name__} has no forward-mode derivative")
-
-    def _check_gradient_dtype(self, dtype: torch.dtype, arguments: Sequence[Tensor]) -> None:
-        """A gradient of another type than its tensor's reaches `.grad` only where torch is told so."""
-        for name, kind, argument in zip(self._names, self._kinds, arguments, strict=True):
-            if kind != "table" or not argument.requires_grad or dtype == argument.dtype:
-                continue
-            if argument.is_leaf and getattr(argument, "grad_dtype", argument.dtype) in (dtype, None):
-                continue
-            raise ValueError(
-                f"{self.__name__}: a gradient in {dtype} would be rounded to {argument.dtype} on its way to {name}; set "
-                f"{name}.grad_dtype = {dtype} on a leaf tensor (PyTorch 2.11), or take it from {self.__name__}.backward(…)"
-            )
-
-
-def _tangent(tensor: Tensor) -> Tensor | None:
-    tangent: Tensor | None = forward_ad.unpack_dual(tensor).tangent  # type: ignore[no-untyped-call]
-    return tangent
-
-
-def _plain(plan: Plans | None) -> tuple[list[Tensor], list[int]] | None:
+def _plain(declared: Declared, plan: Plans | None) -> tuple[list[Tensor], list[int]] | None:
     """Plans as ops take them."""
     if plan is None:
         return None
-    given = (plan,) if isinstance(plan, RowPlan) else tuple(plan)
+    given = given_plans(declared, plan)
     return [one.state for one in given], [size for one in given for size in one.sizes]
-
-
-def _not_a_tensor(function: str, name: str, argument: object) -> str:
-    return f"{function}: {name} is a {type(argument).__name__}; rowloom.torch takes tensors, rowloom.numpy arrays"
