@@ -136,6 +136,10 @@ class Kernel:
         where some are needed; None leaves it to the runtime. Without plans they are built, and the call waits for that.
         """
 
+    def recent(self, watched: Callable[[], object]) -> Recent:
+        """The latest planned calls on GPUs, none yet. `watched` says whether somebody must see an op in place of a launch:
+        modes, tracers, transforms."""
+
     def plan(
         self, stream: int, expression: int, indices: Sequence[Array], counts: dict[str, int], state: Array
     ) -> PlanSizes:
@@ -145,36 +149,50 @@ class Kernel:
         """
 
 @final
+class Launch:
+    """A planned call on a GPU that was made once, to be made again over tensors that lie alike. It keeps its plans alive,
+    and its indices."""
+
+    def run(self, arguments: tuple[Array, ...]) -> Any:
+        """The results over arguments for which `Recent.call` has just given this: a tensor or a tuple, none a view."""
+
+    def backward(self, needed: Sequence[bool], cotangents: tuple[Array | None, ...]) -> tuple[Array | None, ...] | None:
+        """The gradient of each input that needs one and has one. None where that takes more than a launch: a cotangent
+        that is missing or must be copied first, another stream, a gradient that will be differentiated itself, a
+        backward that reads more than plans and indices."""
+
+@final
 class Recent:
-    """Planned calls of one kernel on a GPU, the latest few: those of the very same index objects, unedited, on the
-    same stream, over tensors that lie alike, are launched again without asking anything twice.
+    """Planned calls of one kernel on GPUs, the latest few. Those of the very same index objects, unedited, or of the very
+    same plan, on the same stream, over tensors that lie alike, are launched again without asking anything twice.
 
     It keeps those indices and plans alive until `forget`.
     """
 
-    def __init__(self, kernel: Kernel, watched: Callable[[], object]) -> None:
-        """`watched` says whether somebody must see an op in place of a launch: modes, tracers, transforms."""
-
     hits: int
     """How many calls were like a remembered one."""
 
-    def call(self, arguments: tuple[Array, ...]) -> Any:
+    def call(self, arguments: tuple[Array, ...], plan: object) -> Any:
         """The results of a call like a remembered one, a tensor or a tuple, none of them a view; what was kept with it
-        where a gradient is asked for; None where there is no such call, or a CUDA graph is captured."""
+        where a gradient is asked for; None where there is no such call. `plan` is what the caller gave; without one
+        nothing is found while a CUDA graph is captured."""
 
-    def keep(
+    def launch(
         self,
         arguments: tuple[Array, ...],
         stream: int,
         plans: Sequence[Plan],
         outputs: Sequence[tuple[int, int, tuple[int, int], Any]],
-        kept: object,
-    ) -> None:
-        """Remembers a call, and an object with it. `outputs` are `(like, tensors, (rows, columns), dtype)`: the input
-        whose device, and type where `dtype` is None, they have; and one memory for all tensors of one output.
+        plan: object,
+    ) -> Launch | None:
+        """A call to be remembered. `outputs` are `(like, tensors, (rows, columns), dtype)`: the input whose device, and
+        type where `dtype` is None, they have; and one memory for all tensors of one output.
 
-        Nothing is remembered on the CPU, of an older PyTorch, or of indices made in inference mode.
+        None on the CPU, of an older PyTorch, and of indices made in inference mode.
         """
+
+    def keep(self, launch: Launch, plan: object, kept: object) -> None:
+        """Remembers it. `kept` is what calls get that are differentiated; None where they are not to be remembered."""
 
     def forget(self) -> None: ...
 

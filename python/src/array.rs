@@ -130,9 +130,14 @@ impl<'a> Matrix<'a> {
         Matrix { place, ty, writable: true, address, rows, columns, row_stride: columns, held: PhantomData }
     }
 
-    /// Of an array that was read as a matrix before, and lies as it did then.
+    /// Of a tensor that is known to be rows of columns.
     pub(crate) fn like(facts: &'a Described) -> Matrix<'a> {
-        let Described { address, ty, place, axes, sizes, strides } = *facts;
+        Matrix::of(*facts)
+    }
+
+    /// The same, of a tensor that somebody holds for `'a`.
+    pub(crate) fn of(facts: Described) -> Matrix<'a> {
+        let Described { address, ty, place, axes, sizes, strides } = facts;
         let [rows, second, _] = sizes.map(i64::unsigned_abs);
         let columns = if axes == 1 { 1 } else { second };
         let row_stride = if rows == 1 { columns } else { strides[0].unsigned_abs() };

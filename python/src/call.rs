@@ -5,15 +5,12 @@ use rowloom::codegen::Kernel;
 use rowloom::{AnyView, AnyViewMut, Device, Error};
 use smallvec::SmallVec;
 
-use crate::argument::{Argument, Holds};
+use crate::argument::Argument;
 use crate::array::{Array, Matrix};
 use crate::borrowed;
 use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Items;
-
-/// Memory that was made for an output.
-pub(crate) const OUTPUT: Argument<'static> = Argument::of("an output", Holds::Float);
 
 /// An array and what errors call it.
 pub(crate) type Named<'a, 'k> = (Argument<'k>, Matrix<'a>);

@@ -12,6 +12,7 @@ use rowloom::{Declaration, Registered};
 use crate::error::Refused;
 use crate::items::{Counts, Items, Plans};
 use crate::metadata::{self, Input, Output};
+use crate::recent::Recent;
 
 /// A declared kernel. Immutable, and shared by all threads.
 #[pyclass(frozen, module = "rowloom._native")]
@@ -210,6 +211,12 @@ impl Kernel {
         state: Bound<'_, PyAny>,
     ) -> Result<crate::plan::Sizes, Refused> {
         crate::plan::build(py, self.declaration, stream, expression, &indices, &Counts::of(counts)?, &state)
+    }
+
+    /// The latest planned calls on GPUs, to be launched again; none yet. `watched` says whether somebody must see an op
+    /// in place of a launch.
+    fn recent(&self, watched: Bound<'_, PyAny>) -> Result<Recent, Refused> {
+        Recent::of(self.declaration, watched)
     }
 
     fn __repr__(&self) -> String {

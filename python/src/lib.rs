@@ -20,6 +20,7 @@ mod error;
 mod forward;
 mod items;
 mod kernel;
+mod launch;
 mod metadata;
 mod plan;
 mod recent;
@@ -41,6 +42,7 @@ pub fn add_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<metadata::Input>()?;
     module.add_class::<metadata::Output>()?;
     module.add_class::<kernel::Kernel>()?;
+    module.add_class::<launch::Launch>()?;
     module.add_class::<recent::Recent>()?;
     module.add_function(wrap_pyfunction!(kernel::kernels, module)?)?;
     module.add_function(wrap_pyfunction!(plan_elements, module)?)?;

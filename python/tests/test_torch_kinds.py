@@ -57,6 +57,10 @@ class Mix:
     def with_order(self, **_: object) -> "Mix":
         return self
 
+    def recent(self, watched: object) -> Any:
+        """Nothing is remembered on the CPU."""
+        return SimpleNamespace(hits=0, call=lambda arguments, plan: None, forget=lambda: None)
+
     def reads(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         return (False, False, False, wanted[0], wanted[1], wanted[2])
 

@@ -1,6 +1,6 @@
 """Derivatives of eager calls.
 
-A forward that went through plans keeps their state, so its gradient is that of the indices it saw,
+A forward that went through plans keeps them, so its gradient is that of the indices it saw,
 whatever is written into them later. One that did not (`check="deferred"`, automatic plans off) saves
 the indices, and torch refuses a backward after they were edited.
 """
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from rowloom.torch.eager import Call
-from rowloom.torch.plans import RowPlan
 
 
 class RowsFunction(torch.autograd.Function):
@@ -21,59 +20,43 @@ class RowsFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *arguments: Tensor) -> Any:
         ctx.set_materialize_grads(False)
-        if call.recent is None:
-            results = call.forward()
-        else:
-            results = call.recent.call(arguments)
-            if results is None:
-                # What it was like is gone since it was looked for: edited by another thread, or forgotten.
-                call = call.anew(arguments)
-                results = call.forward()
+        ctx.call = call
+        if call.launch is not None:
+            return call.launch.run(arguments)
+        results = call.forward()
         kinds = call.declared.kinds
         read = call.declared.reads(call.wanted_of(ctx.needs_input_grad[1:]))
-        states: list[Tensor] = []
-        ctx.indices = {}
-        ctx.plans = []
-        if call.keeps_plans and call.plans is not None:
-            states = [plan.state for plan in call.plans]
-            ctx.plans = [(plan.sizes, plan.made_on) for plan in call.plans]
-            # Asked for their shapes alone, so edits of them are no fault.
-            ctx.indices = {at: call.flat[at].detach() for at, kind in enumerate(kinds) if kind == "index"}
-            saved = [reads and kind != "index" for reads, kind in zip(read, kinds, strict=True)]
-        else:
-            saved = [reads or kind == "index" for reads, kind in zip(read, kinds, strict=True)]
+        planned = call.keeps_plans and call.plans is not None
+        # Beside plans the indices are asked for their shapes alone, so edits of them are no fault.
+        saved = [not planned if kind == "index" else reads for reads, kind in zip(read, kinds, strict=True)]
         ctx.saved = call.arguments_of(saved)
-        ctx.save_for_backward(*[x for x, keep in zip(arguments, ctx.saved, strict=True) if keep], *states)
-        # What is saved is saved above, and nothing else lives as long as the graph.
-        if call.recent is None:
-            call.flat = ()
-            call.plans = None
-        ctx.call = call
-        if isinstance(results, Tensor):
-            return results
+        ctx.save_for_backward(*[x for x, keep in zip(arguments, ctx.saved, strict=True) if keep])
+        call.settle(planned)
         return results[0] if len(results) == 1 else tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
         call: Call = ctx.call
         needed = ctx.needs_input_grad[1:]
+        if call.launch is not None:
+            found = call.launch.backward(needed, cotangents)
+            if found is not None:
+                return None, *found
         wanted = call.wanted_of(needed)
         if not any(wanted) or all(x is None for x in cotangents):
             return (None,) * (1 + len(needed))
         tensors = iter(ctx.saved_tensors)
-        arguments = [next(tensors) if keep else None for keep in ctx.saved]
-        states = list(tensors)
+        saved = [False] * len(needed) if call.launch is not None else ctx.saved
+        arguments = [next(tensors) if keep else None for keep in saved]
 
         def compute() -> Sequence[Tensor | None]:
             inputs = call.inputs_of(arguments)
-            if states:
-                plans = tuple(RowPlan(state, *facts) for state, facts in zip(states, ctx.plans, strict=True))
-                flat: Sequence[Tensor | None] = [
-                    ctx.indices.get(at, x) for at, x in enumerate(call.flat_of(inputs))
-                ]
-            else:
+            flat = call.flat_of(inputs)
+            plans = call.plans
+            if plans is None:
                 plans = call.plans_of(inputs)
-                flat = call.flat_of(inputs)
+            else:
+                flat = [x if kept is None else kept for x, kept in zip(flat, call.flat, strict=True)]
             return call.gradients_of(call.backward(flat, cotangents, wanted, plans), needed)
 
         return None, *refusing_second(call.declared.name, [*cotangents, *arguments], compute)

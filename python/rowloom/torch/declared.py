@@ -9,8 +9,10 @@ from torch import Tensor
 from rowloom import shapes
 from rowloom._native import Kernel
 
-ONE_BUFFER_BYTES = 256 << 20
-"""Tensors of one output up to this size, together, are one allocation: it lives until the last of them goes."""
+ONE_BUFFER_BYTES = 4 << 30
+"""Tensors of one output up to this size, together, are one allocation, which lives until the last of them goes: six
+allocations take the host ten microseconds more, before the launch. Beyond it the kernel takes a hundred times that, and
+memory matters more."""
 
 LAYOUTS_KEPT = 1024
 
@@ -78,6 +80,12 @@ class Declared:
         if known is None:
             known = self._reads[wanted] = tuple(self.native.reads(wanted))
         return known
+
+    @property
+    def reads_plans_alone(self) -> bool:
+        """Whether the backward reads nothing but plans and cotangents, whichever gradients are wanted."""
+        read = self.reads(self.differentiable)
+        return not any(read and kind != "index" for read, kind in zip(read, self.kinds, strict=True))
 
     def layout(self, inputs: Sequence[Tensor], counts: Mapping[str, int]) -> Layout:
         """The layout of a call with these flat inputs; `counts` are those that no input tells."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from rowloom._native import Recent
+from rowloom._native import Launch, Recent
 from rowloom.torch import batches, execute
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.plans import RowPlan, setting
@@ -19,8 +19,8 @@ class Call:
     """One call. Its *arguments* are the tensors that autograd sees, its *inputs* those of the kernel: here the same."""
 
     __slots__ = (
-        "automatic", "check", "counts", "declared", "dtypes", "flat", "gradient_dtype", "keeps_plans", "layout", "plans",
-        "positions", "recent", "shapes",
+        "automatic", "check", "counts", "declared", "dtypes", "flat", "gradient_dtype", "keeps_plans", "launch", "layout", "plans",
+        "positions", "shapes",
     )  # fmt: skip
 
     def __init__(
@@ -47,11 +47,11 @@ class Call:
         self.flat: Sequence[Tensor] = self.flat_of(inputs)  # type: ignore[assignment]
         """The inputs without them, until the forward has run."""
         self.layout: Layout = declared.layout(self.flat, counts)
-        self.recent: Recent | None = None
-        """Where it is remembered: then it is what many calls that are alike share."""
+        self.launch: Launch | None = None
+        """What makes it again: then it is what many calls that are alike share."""
         self.plans: tuple[RowPlan, ...] | None = None
         self.automatic = False
-        """Whether `plans` may be found again by the indices."""
+        """Whether `plans` were found by the indices, and may be again."""
         self.keeps_plans = True
         """Whether a backward goes through `plans`; else it finds its own by the indices."""
         if plan is not None:
@@ -63,10 +63,6 @@ class Call:
             gradient_dtype if gradient_dtype is not None and kind == "table" else x.dtype
             for kind, x in zip(declared.kinds, inputs, strict=True)
         ]
-
-    def anew(self, inputs: Sequence[Tensor]) -> "Call":
-        """The same call of inputs that may differ."""
-        return Call(self.declared, inputs, self.counts, None, self.check, self.gradient_dtype, True)
 
     def flat_of(self, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """Inputs without leading dimensions; None stays."""
@@ -107,21 +103,39 @@ class Call:
         assert found is not None, "plans that are missing are built"
         return found
 
-    def remember(self, recent: Recent, inputs: tuple[Tensor, ...], plans: tuple[RowPlan, ...]) -> None:
-        """Remembers this call, which has run through automatic plans, if one like it may be launched without asking again."""
+    def settle(self, planned: bool) -> None:
+        """Keeps what a backward needs, and nothing else as long as the graph lives."""
+        if not planned:
+            self.plans = None
+            self.flat = ()
+            return
+        kinds = self.declared.kinds
+        self.flat = [x.detach() if kind == "index" else None for kind, x in zip(kinds, self.flat, strict=True)]  # type: ignore[misc]
+
+    def remember(self, recent: Recent, inputs: tuple[Tensor, ...], plans: tuple[RowPlan, ...], plan: Plans | None) -> None:
+        """Remembers this call, which has run through these plans, if one like it may be launched without asking again.
+
+        `plan` is what the caller gave; None for plans that were found by the indices.
+        """
         outputs = self.layout.outputs
         alone = all([sides.one_buffer or sides.tensors == 1 for sides in outputs])
         if not inputs[0].is_cuda or len(self.positions) > 1 or not alone:
             return
-        kept = copy.copy(self)
-        kept.recent = recent
-        kept.plans = plans
-        # Of the other tensors a later call has its own.
-        kinds = self.declared.kinds
-        kept.flat = [x.detach() if kind == "index" else None for kind, x in zip(kinds, inputs, strict=True)]  # type: ignore[misc]
         stream = execute.stream_of(inputs[0])
+        if any([used.made_on != stream for used in plans]):
+            return
         memory = [(sides.like, sides.tensors, sides.shape, sides.dtype) for sides in outputs]
-        recent.keep(inputs, stream, execute.native_plans(plans, stream), memory, kept)
+        launch = recent.launch(inputs, stream, execute.native_plans(plans, stream), memory, plan)
+        if launch is None:
+            return
+        kept = None
+        if self.declared.reads_plans_alone:
+            kept = copy.copy(self)
+            kept.launch = launch
+            kept.plans = plans
+            kept.flat = inputs
+            kept.settle(True)
+        recent.keep(launch, plan, kept)
 
     def forward(self, apart: bool = False) -> list[Tensor]:
         """For each tensor of each output one that is no view; `apart` gives each memory of its own."""

@@ -72,8 +72,8 @@ class RowFunction:
         **named: Any,
     ) -> Any:
         compiling = torch.compiler.is_compiling()
-        if plan is None and check == "now" and gradient_dtype is None and not named and not compiling:
-            results = self._recent.call(arguments)
+        if check == "now" and gradient_dtype is None and not named and not compiling:
+            results = self._recent.call(arguments, plan)
             if results is not None:
                 return RowsFunction.apply(results, *arguments) if type(results) is Call else results  # type: ignore[no-untyped-call]
         counts: Mapping[str, int] = named
@@ -102,8 +102,10 @@ class RowFunction:
         else:
             results = call.forward()
             found = results[0] if len(results) == 1 else tuple(results)
-        if call.automatic and plans is not None and gradient_dtype is None and not self._open_counts:
-            call.remember(self._recent, arguments, plans)
+        # A list may be filled anew.
+        lasting = call.automatic if plan is None else not isinstance(plan, list)
+        if lasting and plans is not None and check == "now" and gradient_dtype is None and not self._open_counts:
+            call.remember(self._recent, arguments, plans, plan)
         return found
 
     def is_eager(self, arguments: Sequence[Tensor]) -> bool:

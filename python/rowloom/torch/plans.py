@@ -193,7 +193,7 @@ class PlanCache:
 
     def recent(self, kernel: Kernel) -> Recent:
         """The latest calls of a kernel, which keep no plan longer than this does."""
-        recent = Recent(kernel, private.watched)
+        recent = kernel.recent(private.watched)
         self._recents.append(recent)
         return recent
 

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use rowloom::ElementType;
+use rowloom::codegen::IntType;
 
 use super::exchange::{Described, Exchange};
 use super::{Array, axes_of, wrong_type};
-use crate::argument::{Argument, ELEMENT_TYPES};
+use crate::argument::{Argument, ELEMENT_TYPES, python_name};
 use crate::device::Place;
 use crate::error::Refused;
 
@@ -43,6 +44,14 @@ pub(crate) fn exchange(object: &Bound<'_, PyAny>) -> Option<Exchange> {
     let torch = TORCH.get(object.py())?;
     let ty = object.get_type();
     if ty.is(&torch.tensor) || ty.is(&torch.parameter) { torch.exchange } else { None }
+}
+
+/// What scratch memory holds.
+pub(crate) const BYTES: ElementType = ElementType::Int(IntType::U8);
+
+/// PyTorch's object for an element type.
+pub(crate) fn dtype(py: Python<'_>, ty: ElementType) -> PyResult<Bound<'_, PyAny>> {
+    py.import(intern!(py, "torch"))?.getattr(python_name(ty))
 }
 
 /// PyTorch, if the object is a tensor of it, and whether it is a plain one.
@@ -121,7 +130,7 @@ pub(super) fn is_negated(object: &Bound<'_, PyAny>, ty: ElementType) -> Result<b
 }
 
 /// What a tensor without memory is.
-pub(crate) fn no_memory(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
+pub(super) fn no_memory(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {
     let py = object.py();
     let strided = TORCH.get(py).map(|torch| torch.strided.bind(py));
     let what = match object.getattr(intern!(py, "layout")) {
