@@ -24,8 +24,8 @@ pub(crate) struct Launch {
     raw: u64,
     stream: Stream,
     plans: plan::Owned,
-    /// What the plans lie in.
-    _states: Vec<Py<PyAny>>,
+    /// What the plans lie in, with their versions; those of inference have none.
+    states: Vec<(Py<PyAny>, Option<i64>)>,
     buffers: Vec<Buffer>,
     /// For each input how its gradient is made.
     gradients: Vec<(Py<PyTuple>, Py<PyDict>)>,
@@ -150,7 +150,7 @@ impl Launch {
             raw,
             stream: place.stream(raw)?,
             plans: plan::plans(declaration.forward(), place, plans)?,
-            _states: plans.0.iter().map(|plan| plan.state.clone().unbind()).collect(),
+            states: plans.0.iter().map(|plan| (plan.state.clone().unbind(), version(&plan.state))).collect(),
             buffers: outputs.into_iter().map(buffer).collect::<PyResult<_>>()?,
             gradients: arguments.iter().map(gradient).collect::<PyResult<_>>()?,
             scratch: named(torch::dtype(py, torch::BYTES)?)?,
@@ -173,12 +173,15 @@ impl Launch {
             })
     }
 
-    /// Whether indices that lie as they did hold what they did, and other tensors stand in memory as they are.
+    /// Whether plans, and indices that lie as they did, hold what they did, and other tensors stand in memory as they are.
     pub(crate) fn holds(&self, arguments: &Bound<'_, PyTuple>) -> PyResult<bool> {
         let py = arguments.py();
+        if self.states.iter().any(|(state, known)| known.is_some() && version(state.bind(py)) != *known) {
+            return Ok(false);
+        }
         for (argument, known) in arguments.iter_borrowed().zip(&self.arguments) {
             let holds = match &known.index {
-                Some((_, Some(version))) => argument.getattr(intern!(py, "_version"))?.extract::<i64>()? == *version,
+                Some((_, known @ Some(_))) => version(&argument) == *known,
                 Some((_, None)) => true,
                 None => !is_negated(&argument)?,
             };
@@ -325,6 +328,11 @@ impl Launch {
         }
         .into()
     }
+}
+
+/// How often a tensor was edited; `None` for one made in inference mode.
+pub(crate) fn version(tensor: &Bound<'_, PyAny>) -> Option<i64> {
+    tensor.getattr(intern!(tensor.py(), "_version")).ok()?.extract().ok()
 }
 
 fn is_negated(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {

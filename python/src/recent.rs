@@ -16,7 +16,7 @@ use crate::array::torch;
 use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Plans;
-use crate::launch::{Argument, Launch, Output};
+use crate::launch::{Argument, Launch, Output, version};
 
 /// Calls that are remembered of a kernel.
 const MOST: usize = 8;
@@ -179,7 +179,6 @@ impl Recent {
     /// What the arguments of a call like this one must be. Plans that were `found` by the indices hold for
     /// these very objects, as long as nobody edits them.
     fn arguments(&self, arguments: &Bound<'_, PyTuple>, found: bool) -> Result<Option<Vec<Argument>>, Refused> {
-        let py = arguments.py();
         let Some(facts) = described(arguments) else { return Ok(None) };
         let mut known = Vec::new();
         for ((argument, &index), facts) in arguments.iter_borrowed().zip(&self.indices).zip(facts) {
@@ -189,8 +188,8 @@ impl Recent {
             let index = if index {
                 let version = if found {
                     // Indices of inference have none.
-                    let Ok(version) = argument.getattr(intern!(py, "_version")) else { return Ok(None) };
-                    Some(version.extract()?)
+                    let Some(version) = version(&argument) else { return Ok(None) };
+                    Some(version)
                 } else {
                     None
                 };

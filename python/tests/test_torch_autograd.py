@@ -151,8 +151,10 @@ def test_an_edited_plan_is_refused(device: str) -> None:
     plan = f.plan(timestep, modality, rows=ROWS)
     outputs = f(table, timestep, modality, plan=plan)
     plan.state.zero_()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(ValueError, match="the state of a plan was edited"):
         outputs[0].sum().backward()
+    with pytest.raises(ValueError, match="the state of a plan was edited"):
+        f(table, timestep, modality, plan=plan)
 
 
 def test_a_table_may_be_edited_after_the_forward(device: str) -> None:
@@ -173,7 +175,7 @@ def test_what_needs_no_gradient_saves_nothing(device: str) -> None:
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x) or x, lambda x: x):
         f(table, timestep, modality)
-    assert [x.dtype for x in saved] == [torch.int32], "the state of the plan alone"
+    assert not saved, "a plan is no tensor of the graph"
 
 
 def test_saved_tensors_may_be_moved(device: str) -> None:

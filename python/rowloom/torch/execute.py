@@ -97,6 +97,7 @@ def automatic_plans(
 def native_plans(given: Sequence[RowPlan], stream: int) -> "list[tuple[Tensor, PlanSizes]]":
     """Plans as the native module takes them, for a call on the current stream."""
     for plan in given:
+        plan.refuse_edited()
         if plan.made_on != stream:
             plan.used_on(stream)
     return [(plan.state, plan.sizes) for plan in given]

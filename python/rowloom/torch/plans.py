@@ -28,12 +28,13 @@ class RowPlan:
     `function.plan` and `repeat` make one.
     """
 
-    __slots__ = ("__weakref__", "_repeated", "_stream", "sizes", "state")
+    __slots__ = ("__weakref__", "_repeated", "_stream", "_version", "sizes", "state")
 
     def __init__(self, state: Tensor, sizes: "PlanSizes", stream: int) -> None:
         self.state = state
         self.sizes = sizes
         self._stream = stream
+        self._version = private.version(state)
         self._repeated: dict[int, RowPlan] = {}
 
     @property
@@ -63,6 +64,11 @@ class RowPlan:
             sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
             known = self._repeated[batch] = RowPlan(state, sizes, stream)
         return known
+
+    def refuse_edited(self) -> None:
+        """Raises `ValueError` if the state was written to since it was made."""
+        if self._version is not None and self.state._version != self._version:
+            raise ValueError("the state of a plan was edited; make a plan of other indices, and leave this one as it is")
 
     def used_on(self, stream: int) -> None:
         """Notes that the current stream, which has this number, reads the state."""

@@ -89,3 +89,8 @@ def content_key(tensor: torch.Tensor) -> tuple[object, ...]:
     storage = tensor.untyped_storage()
     identity = storage._cdata if _HAS_IDENTITY else storage.data_ptr()
     return (identity, tensor._version, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """How often what it holds was edited, as torch counts it; None for a tensor made in inference mode."""
+    return None if tensor.is_inference() else tensor._version
