@@ -60,12 +60,11 @@ impl Recent {
         plan: Option<&Bound<'py, PyAny>>,
     ) -> Result<Option<Bound<'py, PyAny>>, Refused> {
         let Some((launch, kept, facts)) = self.find(arguments, plan)? else { return Ok(None) };
+        self.hits.fetch_add(1, Ordering::Relaxed);
         if self.is_differentiated(arguments)? {
             return Ok(kept.map(|kept| kept.into_bound(py)));
         }
-        let results = launch.get().forward(py, arguments, &facts)?;
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(results))
+        launch.get().forward(py, arguments, &facts).map(Some)
     }
 
     /// How many calls were like a remembered one.
