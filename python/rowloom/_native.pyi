@@ -109,6 +109,7 @@ class Kernel:
         plans: Sequence[Plan] | None,
         check: Literal["now", "deferred"],
         counts: dict[str, int],
+        allocate: Callable[[int], Array] | None = None,
     ) -> None:
         """Runs the kernel into `outputs`, one array for each output; one of N tensors is (N, S, H).
 
@@ -117,6 +118,9 @@ class Kernel:
         With plans nothing is checked and nothing waits. Without, `now` waits for the kernel's check of
         its indices; `deferred` does not: a bad index is the `IndexError` of the next call or
         `synchronize` on this stream. A kernel that sums builds its plans when none are given.
+
+        `allocate` gives a uint8 array of that many bytes on the device, for scratch, and is asked where a planned call
+        needs some; None leaves it to the runtime, which cannot while a CUDA graph is captured.
         """
 
     def backward(
@@ -132,8 +136,7 @@ class Kernel:
         shape of the input and either its type or float32.
 
         `inputs` may be None where `reads` says so. `cotangents` has one array for each tensor of each
-        output, in order. `allocate` gives a uint8 array of that many bytes on the device, for scratch, and is asked
-        where some are needed; None leaves it to the runtime. Without plans they are built, and the call waits for that.
+        output, in order. `allocate` is that of `forward`. Without plans they are built, and the call waits for that.
         """
 
     def recent(self, watched: Callable[[], object]) -> Recent:
@@ -158,8 +161,8 @@ class Launch:
 
     def backward(self, needed: Sequence[bool], cotangents: tuple[Array | None, ...]) -> tuple[Array | None, ...] | None:
         """The gradient of each input that needs one and has one. None where that takes more than a launch: a cotangent
-        that is missing or must be copied first, another stream, a gradient that will be differentiated itself, a
-        backward that reads more than plans and indices."""
+        that is missing or must be copied first, another stream, a gradient that will be differentiated itself. Of a
+        kernel whose backward reads nothing but plans."""
 
 @final
 class Recent:

@@ -1,27 +1,24 @@
 //! The derived backward, into arrays that Python made.
 
 use pyo3::prelude::*;
-use rowloom::codegen::IntType;
-use rowloom::{AnyView, AnyViewMut, Declaration, Device, ElementType, Error, RowPlan};
+use rowloom::{AnyView, AnyViewMut, Declaration, Device, Error, RowPlan};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
-use crate::argument::{Argument, Holds};
-use crate::array::{Array, Matrix};
+use crate::array::Matrix;
 use crate::borrowed;
 use crate::call::{self, Matrices, Named, Optional, Reader};
 use crate::device::Place;
 use crate::error::Refused;
 use crate::items::{Items, Plans};
 use crate::plan;
+use crate::scratch::{with_scratch, workspace};
 
 /// A call of the backward.
 pub(crate) struct Backward {
     pub(crate) declaration: &'static Declaration,
     pub(crate) stream: u64,
 }
-
-const WORKSPACE: Argument<'static> = Argument::of("the workspace", Holds::One(ElementType::Int(IntType::U8)));
 
 /// Its arrays.
 struct Arrays<'a> {
@@ -45,36 +42,20 @@ impl Backward {
     ) -> Result<(), Refused> {
         let arrays = self.read(inputs, cotangents, gradients, plans)?;
         let Some(allocate) = allocate else { return Ok(py.detach(|| self.launch(&arrays, None))?) };
-        let bytes = py.detach(|| self.workspace_bytes(&arrays))?;
-        if bytes == 0 {
-            return Ok(py.detach(|| self.launch(&arrays, None))?);
-        }
-        let memory = allocate.call1((bytes,))?;
-        let (_, workspace) =
-            call::stretch(call::writable((WORKSPACE, Array::read(&memory, WORKSPACE)?.matrix(WORKSPACE)?))?)?;
-        if workspace.place != arrays.place {
-            let (argument, found) = (WORKSPACE.to_string(), workspace.place.to_string());
-            return Err(Error::WrongDevice { argument, expected: arrays.place.to_string(), found }.into());
-        }
-        Ok(py.detach(|| self.launch(&arrays, Some(&workspace)))?)
+        let ask = |bytes| allocate.call1((bytes,));
+        with_scratch(py, arrays.place, 0, ask, |scratch| self.launch(&arrays, Some(scratch)))?;
+        Ok(())
     }
 
-    fn launch(&self, arrays: &Arrays<'_>, workspace: Option<&Matrix<'_>>) -> Result<(), Error> {
+    /// With scratch memory, which may be none; without, the runtime allocates what is needed.
+    fn launch(&self, arrays: &Arrays<'_>, scratch: Option<Option<&Matrix<'_>>>) -> Result<(), Error> {
         let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
-        let mut workspace = workspace.map(|bytes| borrowed::workspace(&stream, bytes)).transpose()?;
+        let mut workspace = scratch.map(|scratch| workspace(&stream, scratch)).transpose()?;
         let (inputs, cotangents, plans) =
             (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
         let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
         let gradients = arrays.gradients(device)?;
         generated::backward_into(&stream, self.declaration, arguments, gradients, workspace.as_mut())
-    }
-
-    fn workspace_bytes(&self, arrays: &Arrays<'_>) -> Result<u64, Error> {
-        let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
-        let (inputs, cotangents, plans) =
-            (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
-        let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
-        generated::backward_workspace_bytes(&stream, self.declaration, arguments, arrays.gradients(device)?)
     }
 
     fn read<'a>(

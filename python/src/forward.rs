@@ -3,14 +3,16 @@
 use pyo3::prelude::*;
 use rowloom::codegen::Kernel;
 use rowloom::codegen::ir::{Extent, InputKind, OutputKind};
-use rowloom::{Declaration, Error, RowPlan, Workspace};
+use rowloom::{Declaration, Error, RowPlan};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
+use crate::array::Matrix;
 use crate::call::{self, Named, Reader};
 use crate::error::Refused;
 use crate::items::{Counts, Items, Plans};
 use crate::plan;
+use crate::scratch::{with_scratch, workspace};
 
 /// A call of the forward.
 pub(crate) struct Forward {
@@ -28,6 +30,7 @@ impl Forward {
         inputs: &Items<'_>,
         outputs: &Items<'_>,
         plans: Option<&Plans<'_>>,
+        allocate: Option<&Bound<'_, PyAny>>,
     ) -> Result<(), Refused> {
         let kernel = self.declaration.forward();
         let mut reader = Reader::new(kernel);
@@ -37,7 +40,8 @@ impl Forward {
         call::apart(place, outputs.iter(), inputs.iter())?;
         let plans = plans.map(|plans| plan::plans(kernel, place, plans)).transpose()?;
         let plans: Option<SmallVec<[&RowPlan; 2]>> = plans.as_ref().map(|plans| plans.iter().collect());
-        py.detach(|| {
+        // None: the runtime allocates.
+        let launch = |scratch: Option<Option<&Matrix<'_>>>| {
             let (device, stream) = (place.device()?, place.stream(self.stream)?);
             let inputs = call::views(device, &inputs)?;
             let mut outputs = call::views_mut(device, &outputs)?;
@@ -47,10 +51,17 @@ impl Forward {
                 pending.unchecked();
                 return Ok(());
             }
-            let workspace: Option<&mut Workspace> = None;
-            generated::forward_into(&stream, self.declaration, &inputs, plans.as_deref(), &mut outputs, workspace)
-        })
-        .map_err(|error: Error| error.into())
+            let mut workspace = scratch.map(|scratch| workspace(&stream, scratch)).transpose()?;
+            let (plans, workspace) = (plans.as_deref(), workspace.as_mut());
+            generated::forward_into(&stream, self.declaration, &inputs, plans, &mut outputs, workspace)
+        };
+        match allocate {
+            Some(allocate) if plans.is_some() => {
+                with_scratch(py, place, 0, |bytes| allocate.call1((bytes,)), |scratch| launch(Some(scratch)))?;
+            }
+            Some(_) | None => py.detach(|| launch(None))?,
+        }
+        Ok(())
     }
 }
 

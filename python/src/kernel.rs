@@ -160,6 +160,7 @@ impl Kernel {
     }
 
     /// Runs the kernel into `outputs`.
+    #[pyo3(signature = (stream, inputs, outputs, plans, check, counts, allocate=None))]
     #[allow(clippy::too_many_arguments)]
     fn forward(
         &self,
@@ -170,6 +171,7 @@ impl Kernel {
         plans: Option<Plans<'_>>,
         check: &str,
         counts: &Bound<'_, PyDict>,
+        allocate: Option<Bound<'_, PyAny>>,
     ) -> Result<(), Refused> {
         let counts = Counts::of(counts)?;
         let deferred = match check {
@@ -181,7 +183,7 @@ impl Kernel {
             }
         };
         let forward = crate::forward::Forward { declaration: self.declaration, stream, counts, deferred };
-        forward.run(py, &inputs, &outputs, plans.as_ref())
+        forward.run(py, &inputs, &outputs, plans.as_ref(), allocate.as_ref())
     }
 
     /// Writes the gradient of each input that is wanted into its place in `gradients`.

@@ -1,9 +1,12 @@
 //! A planned call on a GPU that was made once, to be made again over tensors that lie alike.
 
+use std::sync::{Mutex, PoisonError};
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rowloom::{AnyView, AnyViewMut, Declaration, Error, RowPlan, Stream};
+use rowloom::codegen::DType;
+use rowloom::{AnyView, AnyViewMut, Declaration, ElementType, Error, RowPlan, Stream};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
@@ -14,6 +17,7 @@ use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Plans;
 use crate::plan;
+use crate::scratch::{with_scratch, workspace};
 
 /// A planned call.
 #[pyclass(frozen, module = "rowloom._native")]
@@ -29,7 +33,10 @@ pub(crate) struct Launch {
     buffers: Vec<Buffer>,
     /// For each input how its gradient is made.
     gradients: Vec<(Py<PyTuple>, Py<PyDict>)>,
-    scratch: Py<PyDict>,
+    /// The type of scratch memory.
+    bytes: Py<PyDict>,
+    /// For gradients that were wanted before, and for the forward, how much scratch memory they took.
+    known_scratch: Mutex<Vec<(Box<[bool]>, u64)>>,
     unsafe_split: Py<PyAny>,
     /// Whether somebody must see an op, and whether gradients are to be differentiated.
     watchers: [Py<PyAny>; 2],
@@ -73,7 +80,7 @@ impl Launch {
 
     /// The gradient of each input that needs one and has one, from the cotangents of all results; None where that
     /// takes more than a launch: cotangents that are missing or must be copied first, another stream, a
-    /// gradient that will be differentiated, a backward that reads more than plans and indices.
+    /// gradient that will be differentiated. Of a kernel whose backward reads nothing but plans.
     fn backward<'py>(
         &self,
         py: Python<'py>,
@@ -90,10 +97,6 @@ impl Launch {
         }
         let differentiable = |(argument, needed): (&Argument, bool)| needed && argument.index.is_none();
         let wanted: SmallVec<[bool; 8]> = self.arguments.iter().zip(needed).map(differentiable).collect();
-        let reads = self.declaration.reads(&wanted)?;
-        if self.arguments.iter().zip(&reads).any(|(argument, reads)| *reads && argument.index.is_none()) {
-            return Ok(None);
-        }
         let Some(given) = self.cotangents(cotangents)? else { return Ok(None) };
         let like = cotangents.get_borrowed_item(0)?;
         let mut memories: SmallVec<[Option<Bound<'py, PyAny>>; 8]> = SmallVec::new();
@@ -109,11 +112,11 @@ impl Launch {
             gradients.push(Some(Matrix::dense(self.place, ty, address(&memory)?, rows, columns)));
             memories.push(Some(memory));
         }
-        let bytes = py.detach(|| self.differentiate(&reads, &given, &gradients, None))?;
-        if bytes > 0 {
-            let memory = like.getattr(intern!(py, "new_empty"))?.call((bytes,), Some(self.scratch.bind(py)))?;
-            let scratch = Matrix::dense(self.place, torch::BYTES, address(&memory)?, bytes, 1);
-            py.detach(|| self.differentiate(&reads, &given, &gradients, Some(&scratch)))?;
+        let known = self.scratch_bytes(&wanted);
+        let call = |scratch: Option<&Matrix<'_>>| self.differentiate(&given, &gradients, scratch);
+        let bytes = with_scratch(py, self.place, known, |bytes| self.scratch(&like, bytes), call)?;
+        if bytes != known {
+            self.note_scratch_bytes(&wanted, bytes);
         }
         Ok(Some(PyTuple::new(py, memories)?))
     }
@@ -153,8 +156,9 @@ impl Launch {
             states: plans.0.iter().map(|plan| (plan.state.clone().unbind(), version(&plan.state))).collect(),
             buffers: outputs.into_iter().map(buffer).collect::<PyResult<_>>()?,
             gradients: arguments.iter().map(gradient).collect::<PyResult<_>>()?,
-            scratch: named(torch::dtype(py, torch::BYTES)?)?,
+            bytes: named(torch::dtype(py, torch::BYTES)?)?,
             unsafe_split: py.import(intern!(py, "torch"))?.getattr(intern!(py, "unsafe_split"))?.unbind(),
+            known_scratch: Mutex::default(),
             arguments,
             watchers,
         };
@@ -183,7 +187,7 @@ impl Launch {
             let holds = match &known.index {
                 Some((_, known @ Some(_))) => version(&argument) == *known,
                 Some((_, None)) => true,
-                None => !is_negated(&argument)?,
+                None => !is_negated(&argument, known.facts.ty)?,
             };
             if !holds {
                 return Ok(false);
@@ -230,15 +234,22 @@ impl Launch {
             buffers.push((memory, buffer));
         }
         let inputs: Matrices<'_> = facts.iter().map(Matrix::like).collect();
-        py.detach(|| {
+        let call = |scratch: Option<&Matrix<'_>>| {
             let device = self.place.device()?;
             let inputs = inputs.iter().map(|input| borrowed::view(device, input));
             let inputs: SmallVec<[AnyView<'_>; 8]> = inputs.collect::<Result<_, Error>>()?;
             let outputs = outputs.iter().map(|output| borrowed::view_mut(device, output));
             let mut outputs: SmallVec<[AnyViewMut<'_>; 8]> = outputs.collect::<Result<_, Error>>()?;
-            let plans = self.plans();
-            generated::forward_into(&self.stream, self.declaration, &inputs, Some(&plans), &mut outputs, None)
-        })?;
+            let mut workspace = workspace(&self.stream, scratch)?;
+            let (plans, workspace) = (self.plans(), Some(&mut workspace));
+            generated::forward_into(&self.stream, self.declaration, &inputs, Some(&plans), &mut outputs, workspace)
+        };
+        let known = self.scratch_bytes(&[]);
+        let like = arguments.get_borrowed_item(0)?;
+        let bytes = with_scratch(py, self.place, known, |bytes| self.scratch(&like, bytes), call)?;
+        if bytes != known {
+            self.note_scratch_bytes(&[], bytes);
+        }
         // The kernel runs; only now are its outputs told apart.
         let results = PyList::empty(py);
         for (memory, buffer) in buffers {
@@ -253,42 +264,52 @@ impl Launch {
         Ok(if results.len() == 1 { results.get_item(0)? } else { results.to_tuple().into_any() })
     }
 
-    /// Launches the backward; without scratch memory only if it needs none. Gives how much it needs.
+    /// Launches the backward.
     fn differentiate(
         &self,
-        reads: &[bool],
         cotangents: &[Matrix<'_>],
         gradients: &[Option<Matrix<'_>>],
         scratch: Option<&Matrix<'_>>,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
         let device = self.place.device()?;
         let inputs: Matrices<'_> = self.arguments.iter().map(|argument| Matrix::like(&argument.facts)).collect();
-        let inputs =
-            inputs.iter().zip(reads).map(|(input, reads)| reads.then(|| borrowed::view(device, input)).transpose());
+        // Whoever remembered this knows that its backward reads plans alone, and of indices their types.
+        let inputs = inputs.iter().zip(&self.arguments).map(|(input, argument)| match argument.index {
+            Some(_) => borrowed::view(device, input).map(Some),
+            None => Ok(None),
+        });
         let inputs: SmallVec<[Option<AnyView<'_>>; 8]> = inputs.collect::<Result<_, Error>>()?;
         let cotangents = cotangents.iter().map(|cotangent| borrowed::view(device, cotangent));
         let cotangents: SmallVec<[AnyView<'_>; 8]> = cotangents.collect::<Result<_, Error>>()?;
+        let gradients = gradients.iter().map(|gradient| match gradient {
+            Some(gradient) => borrowed::view_mut(device, gradient).map(Some),
+            None => Ok(None),
+        });
+        let gradients: SmallVec<[Option<AnyViewMut<'_>>; 8]> = gradients.collect::<Result<_, Error>>()?;
         let plans = self.plans();
         let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: Some(&plans) };
-        let into = || {
-            let views = gradients.iter().map(|gradient| match gradient {
-                Some(gradient) => borrowed::view_mut(device, gradient).map(Some),
-                None => Ok(None),
-            });
-            views.collect::<Result<SmallVec<[Option<AnyViewMut<'_>>; 8]>, Error>>()
-        };
-        let mut workspace = match scratch {
-            Some(scratch) => Some(borrowed::workspace(&self.stream, scratch)?),
-            None => {
-                let bytes = generated::backward_workspace_bytes(&self.stream, self.declaration, arguments, into()?)?;
-                if bytes > 0 {
-                    return Ok(bytes);
-                }
-                None
-            }
-        };
-        generated::backward_into(&self.stream, self.declaration, arguments, into()?, workspace.as_mut())?;
-        Ok(0)
+        let mut workspace = workspace(&self.stream, scratch)?;
+        generated::backward_into(&self.stream, self.declaration, arguments, gradients, Some(&mut workspace))
+    }
+
+    /// Memory from the allocator of a tensor.
+    fn scratch<'py>(&self, like: &Bound<'py, PyAny>, bytes: u64) -> PyResult<Bound<'py, PyAny>> {
+        let py = like.py();
+        like.getattr(intern!(py, "new_empty"))?.call((bytes,), Some(self.bytes.bind(py)))
+    }
+
+    /// Scratch memory that the backward of these gradients is known to need; of none, the forward.
+    fn scratch_bytes(&self, wanted: &[bool]) -> u64 {
+        let known = self.known_scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|(gradients, _)| **gradients == *wanted).map_or(0, |(_, bytes)| *bytes)
+    }
+
+    fn note_scratch_bytes(&self, wanted: &[bool], bytes: u64) {
+        let mut known = self.known_scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.iter_mut().find(|(gradients, _)| **gradients == *wanted) {
+            Some((_, known)) => *known = bytes,
+            None => known.push((wanted.into(), bytes)),
+        }
     }
 
     /// Cotangents that a kernel can read as they are, on the stream of the forward.
@@ -300,7 +321,7 @@ impl Launch {
             let Some(facts) = exchange.describe(&cotangent) else { return Ok(None) };
             let Described { axes, sizes, strides, place, address, .. } = facts;
             let readable = axes == 2 && (strides[1] == 1 || sizes[1] == 1) && address != 0;
-            if !readable || place != self.place || is_negated(&cotangent)? {
+            if !readable || place != self.place || is_negated(&cotangent, facts.ty)? {
                 return Ok(None);
             }
             if matrices.is_empty() {
@@ -335,7 +356,11 @@ pub(crate) fn version(tensor: &Bound<'_, PyAny>) -> Option<i64> {
     tensor.getattr(intern!(tensor.py(), "_version")).ok()?.extract().ok()
 }
 
-fn is_negated(tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether a tensor stands in memory with the other sign, as a part of a complex one may; there is no complex bf16.
+fn is_negated(tensor: &Bound<'_, PyAny>, ty: ElementType) -> PyResult<bool> {
+    if ty == ElementType::Float(DType::Bf16) {
+        return Ok(false);
+    }
     tensor.call_method0(intern!(tensor.py(), "is_neg"))?.is_truthy()
 }
 

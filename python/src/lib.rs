@@ -24,6 +24,7 @@ mod launch;
 mod metadata;
 mod plan;
 mod recent;
+mod scratch;
 
 use device::Place;
 use error::Refused;

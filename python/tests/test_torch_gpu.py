@@ -85,6 +85,22 @@ def test_a_graphed_callable_trains(cuda: str) -> None:
     assert same_bytes(module.table.grad, gradient)
 
 
+def test_a_sum_is_captured(cuda: str) -> None:
+    rows, index = normal((4097, 5376), cuda), torch.randint(3, (4097,), device=cuda)
+    total = rt.row_scatter_sum
+    plan = total.plan(index, rows=3)
+    for _ in range(3):
+        expected = total(rows, index, R=3, plan=plan)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = total(rows, index, R=3, plan=plan)
+    graph.replay()
+    assert same_bytes(captured, expected)
+    rows.neg_()
+    graph.replay()
+    assert same_bytes(captured, expected.neg())
+
+
 @pytest.mark.parametrize("check", ["now", "deferred"])
 def test_a_capture_refuses_an_automatic_plan(cuda: str, check: str) -> None:
     table, timestep, modality = packed(3000, 64, cuda)

@@ -73,8 +73,9 @@ class Mix:
         return (len(index), rows, self.block, 0, 0, 0)
 
     def forward(
-        self, _: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], plans: Any, check: str, counts: Mapping[str, int]
-    ) -> None:
+        self, _: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor], plans: Any, check: str, counts: Mapping[str, int],
+        allocate: object,
+    ) -> None:  # fmt: skip
         a, b, x, *_indices = inputs
         assert check in ("now", "deferred")
         i, j, k = (state[: sizes[0]].long() for state, sizes in plans)

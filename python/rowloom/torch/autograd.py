@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rowloom.torch import private
 from rowloom.torch.eager import Call
 
 
@@ -60,6 +61,10 @@ class RowsFunction(torch.autograd.Function):
             return call.gradients_of(call.backward(flat, cotangents, wanted, plans), needed)
 
         return None, *refusing_second(call.declared.name, [*cotangents, *arguments], compute)
+
+
+again: Callable[..., Any] = private.applying(RowsFunction)
+"""`RowsFunction.apply` for calls that are like earlier ones."""
 
 
 def refusing_second(

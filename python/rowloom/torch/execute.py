@@ -1,6 +1,6 @@
 """Calls of the native module on plain, flat tensors: memory for the results, the current stream, the launch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -135,7 +135,7 @@ def forward(
         ]
     stream = stream_of(inputs[0])
     native = None if given is None else native_plans(given, stream)
-    declared.native.forward(stream, inputs, buffers, native, check, counts)  # type: ignore[arg-type]
+    declared.native.forward(stream, inputs, buffers, native, check, counts, _scratch_of(inputs[0]))  # type: ignore[arg-type]
     # The kernel runs; only now are its outputs told apart.
     results: list[Tensor] = []
     if alone:
@@ -151,6 +151,11 @@ def forward(
         side_by_side = buffer.view(sides.tensors * rows[0], *rows[1:], sides.shape[1])
         results.extend(torch.unsafe_split(side_by_side, rows[0]))
     return results
+
+
+def _scratch_of(like: Tensor) -> Callable[[int], Tensor]:
+    """Scratch memory from torch's allocator: a capture's pool owns it, and no other pool keeps memory."""
+    return lambda count: like.new_empty(count, dtype=torch.uint8)
 
 
 def _new(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None) -> Tensor:
@@ -184,12 +189,7 @@ def backward(
     ]
     stream = stream_of(like)
     native = native_plans(given, stream)
-
-    def allocate(count: int) -> Tensor:
-        # From torch's allocator: a capture's pool owns it, and no other pool keeps memory.
-        return like.new_empty(count, dtype=torch.uint8)
-
-    declared.native.backward(stream, inputs, cotangents, flat, native, allocate)
+    declared.native.backward(stream, inputs, cotangents, flat, native, _scratch_of(like))
     return gradients
 
 

@@ -10,7 +10,7 @@ from torch.nn import Parameter
 
 from rowloom._native import Kernel
 from rowloom.torch import batches, ops, private
-from rowloom.torch.autograd import RowsFunction, refusing_second
+from rowloom.torch.autograd import RowsFunction, again, refusing_second
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans
 from rowloom.torch.execute import given_plans, stream_of, zero_cotangent
@@ -75,7 +75,7 @@ class RowFunction:
         if check == "now" and gradient_dtype is None and not named and not compiling:
             results = self._recent.call(arguments, plan)
             if results is not None:
-                return RowsFunction.apply(results, *arguments) if type(results) is Call else results  # type: ignore[no-untyped-call]
+                return again(results, *arguments) if type(results) is Call else results
         counts: Mapping[str, int] = named
         if named or len(arguments) != len(self._names):
             arguments, counts = self._signature.bind(arguments, named)

@@ -94,3 +94,15 @@ def content_key(tensor: torch.Tensor) -> tuple[object, ...]:
 def version(tensor: torch.Tensor) -> int | None:
     """How often what it holds was edited, as torch counts it; None for a tensor made in inference mode."""
     return None if tensor.is_inference() else tensor._version
+
+
+def applying(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """`function.apply` for who knows that no transform of functorch is active, which is most of what it looks for.
+
+    Without torch's own it is `function.apply`.
+    """
+    base = getattr(torch._C, "_FunctionBase", None)
+    if base is None or not issubclass(function, base):
+        return function.apply
+    found: Callable[..., Any] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+    return found
