@@ -1,7 +1,7 @@
 """The declared kernels of this module, and calls of them on memory that others own.
 
-The boundary between Python and Rust, and all of it: metadata, four calls, and two
-questions about sizes. What allocates, caches, differentiates or registers is Python's.
+The boundary between Python and Rust, and all of it: metadata, four calls, two questions
+about sizes, and calls that are made again. What allocates, caches, differentiates or registers is Python's.
 
 An *array* below is a `torch.Tensor` (CPU or CUDA, float32, float16, bfloat16, uint8, int32,
 int64) or a `numpy.ndarray` (the same; bfloat16 as `ml_dtypes.bfloat16`). Nothing is copied and

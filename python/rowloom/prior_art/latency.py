@@ -16,7 +16,7 @@ from rowloom.prior_art.memory import peak_extra_bytes
 from rowloom.prior_art.protocol import Protocol
 from rowloom.prior_art.queued import behind_delay_us, queued
 
-SETTLE_CALLS = 2
+SETTLE_CALLS = 5
 """At the start of each turn on a GPU, not timed."""
 
 HOST_CALLS = {"fwd": 20, "fwd_bwd": 5}

@@ -44,7 +44,7 @@ class Protocol:
     """Calls before the first timed one."""
     timed_runs: int = 100
     """Timed calls, of which the median is reported."""
-    rounds: int = 10
+    rounds: int = 5
     """Turns of each implementation among which its timed calls are spread."""
     gradient_positions: int | None = None
     repeats: int = 100
