@@ -173,7 +173,11 @@ class Recent:
     """
 
     hits: int
-    """How many calls were like a remembered one."""
+    """How many calls without a plan were like a remembered one."""
+    planned_hits: int
+    """How many calls with a plan were."""
+    generation: int
+    """How often all was forgotten."""
 
     def call(self, arguments: tuple[Array, ...], plan: object) -> Any:
         """The results of a call like a remembered one, a tensor or a tuple, none of them a view; what was kept with it
@@ -186,18 +190,24 @@ class Recent:
         stream: int,
         plans: Sequence[Plan],
         outputs: Sequence[tuple[int, int, tuple[int, int], Any]],
-        plan: object,
+        versions: Sequence[int | None] | None,
     ) -> Launch | None:
-        """A call to be remembered. `outputs` are `(like, tensors, (rows, columns), dtype)`: the input whose device, and
-        type where `dtype` is None, they have; and one memory for all tensors of one output.
+        """A call to be remembered. `versions` are those of the indices from before they were planned, and None of other
+        inputs; it is None where the caller gave a plan. `outputs` are `(like, tensors, (rows, columns), dtype)`: the
+        input whose device, and type where `dtype` is None, they have; and one memory for all tensors of one output.
 
         None on the CPU, of an older PyTorch, and of indices made in inference mode.
         """
 
-    def keep(self, launch: Launch, plan: object, kept: object) -> None:
-        """Remembers it. `kept` is what calls get that are differentiated; None where they are not to be remembered."""
+    def keep(self, launch: Launch, plan: object, kept: object, generation: int) -> None:
+        """Remembers it, unless all was forgotten since `generation`. `kept` is what calls get that are differentiated;
+        None where they are not to be remembered."""
 
-    def forget(self) -> None: ...
+    def was_used(self, state: Array) -> bool:
+        """Whether a call through the plan of this state was like a remembered one since this was asked last."""
+
+    def forget(self, state: Array | None = None) -> None:
+        """Forgets the calls through the plan of a state, or all."""
 
 def kernels() -> list[Kernel]:
     """Every kernel of this module, by name."""

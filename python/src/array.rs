@@ -110,7 +110,7 @@ impl<'a> Array<'a> {
         if column_stride != 1 {
             return Err(Error::ColumnStride { argument: argument.to_string(), found: column_stride }.into());
         }
-        if columns == 1 && torch::is_negated(self.object, self.ty)? {
+        if torch::is_negated(self.object, self.ty)? {
             return Err(Refused::Negated { argument: argument.to_string() });
         }
         if address == 0 {

@@ -1,12 +1,14 @@
 //! A planned call on a GPU that was made once, to be made again over tensors that lie alike.
 
+mod backward;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rowloom::codegen::DType;
-use rowloom::{AnyView, AnyViewMut, Declaration, ElementType, Error, RowPlan, Stream};
+use rowloom::{AnyView, AnyViewMut, Declaration, Error, RowPlan, Stream};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
@@ -38,6 +40,7 @@ pub(crate) struct Launch {
     /// For gradients that were wanted before, and for the forward, how much scratch memory they took.
     known_scratch: Mutex<Vec<(Box<[bool]>, u64)>>,
     unsafe_split: Py<PyAny>,
+    used: AtomicBool,
     /// Whether somebody must see an op, and whether gradients are to be differentiated.
     watchers: [Py<PyAny>; 2],
 }
@@ -45,8 +48,15 @@ pub(crate) struct Launch {
 /// What an input must be: as it was.
 pub(crate) struct Argument {
     pub(crate) facts: Described,
-    /// An index; with a version it must be the very same object and unedited.
-    pub(crate) index: Option<(Py<PyAny>, Option<i64>)>,
+    pub(crate) index: Option<Index>,
+}
+
+/// An index. With a version it must be the very same object, unedited.
+pub(crate) struct Index {
+    pub(crate) object: Py<PyAny>,
+    pub(crate) version: Option<i64>,
+    /// What holds its memory, wherever the object itself may be made to point.
+    pub(crate) _memory: Py<PyAny>,
 }
 
 /// The memory of one output: its tensors one after the other, which are told apart once the kernel runs.
@@ -80,45 +90,14 @@ impl Launch {
 
     /// The gradient of each input that needs one and has one, from the cotangents of all results; None where that
     /// takes more than a launch: cotangents that are missing or must be copied first, another stream, a
-    /// gradient that will be differentiated. Of a kernel whose backward reads nothing but plans.
+    /// gradient that will be differentiated, a plan that was edited. Of a kernel whose backward reads nothing but plans.
     fn backward<'py>(
         &self,
         py: Python<'py>,
         needed: Vec<bool>,
         cotangents: &Bound<'py, PyTuple>,
     ) -> Result<Option<Bound<'py, PyTuple>>, Refused> {
-        for watcher in &self.watchers {
-            if watcher.bind(py).call0()?.is_truthy()? {
-                return Ok(None);
-            }
-        }
-        if needed.len() != self.arguments.len() {
-            return Err(self.misused());
-        }
-        let differentiable = |(argument, needed): (&Argument, bool)| needed && argument.index.is_none();
-        let wanted: SmallVec<[bool; 8]> = self.arguments.iter().zip(needed).map(differentiable).collect();
-        let Some(given) = self.cotangents(cotangents)? else { return Ok(None) };
-        let like = cotangents.get_borrowed_item(0)?;
-        let mut memories: SmallVec<[Option<Bound<'py, PyAny>>; 8]> = SmallVec::new();
-        let mut gradients: SmallVec<[Option<Matrix<'_>>; 8]> = SmallVec::new();
-        for ((argument, (shape, dtype)), wanted) in self.arguments.iter().zip(&self.gradients).zip(&wanted) {
-            if !wanted {
-                memories.push(None);
-                gradients.push(None);
-                continue;
-            }
-            let memory = like.getattr(intern!(py, "new_empty"))?.call(shape.bind(py), Some(dtype.bind(py)))?;
-            let Matrix { rows, columns, ty, .. } = Matrix::like(&argument.facts);
-            gradients.push(Some(Matrix::dense(self.place, ty, address(&memory)?, rows, columns)));
-            memories.push(Some(memory));
-        }
-        let known = self.scratch_bytes(&wanted);
-        let call = |scratch: Option<&Matrix<'_>>| self.differentiate(&given, &gradients, scratch);
-        let bytes = with_scratch(py, self.place, known, |bytes| self.scratch(&like, bytes), call)?;
-        if bytes != known {
-            self.note_scratch_bytes(&wanted, bytes);
-        }
-        Ok(Some(PyTuple::new(py, memories)?))
+        backward::backward(self, py, needed, cotangents)
     }
 }
 
@@ -159,6 +138,7 @@ impl Launch {
             bytes: named(torch::dtype(py, torch::BYTES)?)?,
             unsafe_split: py.import(intern!(py, "torch"))?.getattr(intern!(py, "unsafe_split"))?.unbind(),
             known_scratch: Mutex::default(),
+            used: AtomicBool::new(true),
             arguments,
             watchers,
         };
@@ -170,8 +150,8 @@ impl Launch {
         let all = arguments.iter_borrowed().zip(facts).zip(&self.arguments);
         stream == Some(self.raw)
             && all.into_iter().all(|((argument, found), known)| match &known.index {
-                Some((object, Some(_))) => argument.is(object) && *found == known.facts,
-                Some((_, None)) | None => {
+                Some(Index { object, version: Some(_), .. }) => argument.is(object) && *found == known.facts,
+                Some(Index { version: None, .. }) | None => {
                     Described { address: known.facts.address, ..*found } == known.facts && found.address != 0
                 }
             })
@@ -180,20 +160,39 @@ impl Launch {
     /// Whether plans, and indices that lie as they did, hold what they did, and other tensors stand in memory as they are.
     pub(crate) fn holds(&self, arguments: &Bound<'_, PyTuple>) -> PyResult<bool> {
         let py = arguments.py();
-        if self.states.iter().any(|(state, known)| known.is_some() && version(state.bind(py)) != *known) {
+        if self.is_edited(py) {
             return Ok(false);
         }
         for (argument, known) in arguments.iter_borrowed().zip(&self.arguments) {
             let holds = match &known.index {
-                Some((_, known @ Some(_))) => version(&argument) == *known,
-                Some((_, None)) => true,
-                None => !is_negated(&argument, known.facts.ty)?,
+                Some(Index { version: known @ Some(_), .. }) => version(&argument) == *known,
+                Some(Index { version: None, .. }) => true,
+                None => !torch::is_negated(&argument, known.facts.ty)?,
             };
             if !holds {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether somebody wrote to its plans.
+    fn is_edited(&self, py: Python<'_>) -> bool {
+        self.states.iter().any(|(state, known)| known.is_some() && version(state.bind(py)) != *known)
+    }
+
+    /// Whether one of its plans has this state.
+    pub(crate) fn goes_through(&self, state: &Bound<'_, PyAny>) -> bool {
+        self.states.iter().any(|(own, _)| own.is(state))
+    }
+
+    pub(crate) fn note_use(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was used since this was asked last.
+    pub(crate) fn take_use(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn is_captured(&self) -> Result<bool, Error> {
@@ -203,7 +202,9 @@ impl Launch {
     /// Whether it is a call of the same indices, over tensors that lie as those of the other.
     pub(crate) fn is_of_the_tensors_of(&self, other: &Launch) -> bool {
         let alike = |(own, other): (&Argument, &Argument)| match (&own.index, &other.index) {
-            (Some((own, Some(_))), Some((other, Some(_)))) => own.is(other),
+            (Some(own), Some(other)) if own.version.is_some() && other.version.is_some() => {
+                own.object.is(&other.object)
+            }
             _ => Described { address: own.facts.address, ..other.facts } == own.facts,
         };
         self.raw == other.raw && self.arguments.iter().zip(&other.arguments).all(alike)
@@ -264,34 +265,6 @@ impl Launch {
         Ok(if results.len() == 1 { results.get_item(0)? } else { results.to_tuple().into_any() })
     }
 
-    /// Launches the backward.
-    fn differentiate(
-        &self,
-        cotangents: &[Matrix<'_>],
-        gradients: &[Option<Matrix<'_>>],
-        scratch: Option<&Matrix<'_>>,
-    ) -> Result<(), Error> {
-        let device = self.place.device()?;
-        let inputs: Matrices<'_> = self.arguments.iter().map(|argument| Matrix::like(&argument.facts)).collect();
-        // Whoever remembered this knows that its backward reads plans alone, and of indices their types.
-        let inputs = inputs.iter().zip(&self.arguments).map(|(input, argument)| match argument.index {
-            Some(_) => borrowed::view(device, input).map(Some),
-            None => Ok(None),
-        });
-        let inputs: SmallVec<[Option<AnyView<'_>>; 8]> = inputs.collect::<Result<_, Error>>()?;
-        let cotangents = cotangents.iter().map(|cotangent| borrowed::view(device, cotangent));
-        let cotangents: SmallVec<[AnyView<'_>; 8]> = cotangents.collect::<Result<_, Error>>()?;
-        let gradients = gradients.iter().map(|gradient| match gradient {
-            Some(gradient) => borrowed::view_mut(device, gradient).map(Some),
-            None => Ok(None),
-        });
-        let gradients: SmallVec<[Option<AnyViewMut<'_>>; 8]> = gradients.collect::<Result<_, Error>>()?;
-        let plans = self.plans();
-        let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: Some(&plans) };
-        let mut workspace = workspace(&self.stream, scratch)?;
-        generated::backward_into(&self.stream, self.declaration, arguments, gradients, Some(&mut workspace))
-    }
-
     /// Memory from the allocator of a tensor.
     fn scratch<'py>(&self, like: &Bound<'py, PyAny>, bytes: u64) -> PyResult<Bound<'py, PyAny>> {
         let py = like.py();
@@ -310,29 +283,6 @@ impl Launch {
             Some((_, known)) => *known = bytes,
             None => known.push((wanted.into(), bytes)),
         }
-    }
-
-    /// Cotangents that a kernel can read as they are, on the stream of the forward.
-    fn cotangents<'a>(&self, cotangents: &'a Bound<'_, PyTuple>) -> Result<Option<Matrices<'a>>, Refused> {
-        let py = cotangents.py();
-        let mut matrices = Matrices::new();
-        for cotangent in cotangents.iter_borrowed() {
-            let Some(exchange) = torch::exchange(&cotangent) else { return Ok(None) };
-            let Some(facts) = exchange.describe(&cotangent) else { return Ok(None) };
-            let Described { axes, sizes, strides, place, address, .. } = facts;
-            let readable = axes == 2 && (strides[1] == 1 || sizes[1] == 1) && address != 0;
-            if !readable || place != self.place || is_negated(&cotangent, facts.ty)? {
-                return Ok(None);
-            }
-            if matrices.is_empty() {
-                let Place::Cuda(ordinal) = place else { return Ok(None) };
-                if exchange.current_stream(py, ordinal) != Some(self.raw) {
-                    return Ok(None);
-                }
-            }
-            matrices.push(Matrix::of(facts));
-        }
-        Ok((!matrices.is_empty()).then_some(matrices))
     }
 
     fn plans(&self) -> SmallVec<[&RowPlan; 2]> {
@@ -354,17 +304,4 @@ impl Launch {
 /// How often a tensor was edited; `None` for one made in inference mode.
 pub(crate) fn version(tensor: &Bound<'_, PyAny>) -> Option<i64> {
     tensor.getattr(intern!(tensor.py(), "_version")).ok()?.extract().ok()
-}
-
-/// Whether a tensor stands in memory with the other sign, as a part of a complex one may; there is no complex bf16.
-fn is_negated(tensor: &Bound<'_, PyAny>, ty: ElementType) -> PyResult<bool> {
-    if ty == ElementType::Float(DType::Bf16) {
-        return Ok(false);
-    }
-    tensor.call_method0(intern!(tensor.py(), "is_neg"))?.is_truthy()
-}
-
-/// Of memory that was made just now.
-fn address(memory: &Bound<'_, PyAny>) -> Result<u64, Refused> {
-    Ok(memory.call_method0(intern!(memory.py(), "data_ptr"))?.extract()?)
 }

@@ -16,7 +16,7 @@ use crate::array::torch;
 use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Plans;
-use crate::launch::{Argument, Launch, Output, version};
+use crate::launch::{Argument, Index, Launch, Output};
 
 /// Calls that are remembered of a kernel.
 const MOST: usize = 8;
@@ -32,6 +32,8 @@ pub(crate) struct Recent {
     is_grad_enabled: Py<PyAny>,
     calls: Mutex<Vec<Remembered>>,
     hits: AtomicU64,
+    planned_hits: AtomicU64,
+    generation: AtomicU64,
 }
 
 /// One call.
@@ -60,21 +62,48 @@ impl Recent {
         plan: Option<&Bound<'py, PyAny>>,
     ) -> Result<Option<Bound<'py, PyAny>>, Refused> {
         let Some((launch, kept, facts)) = self.find(arguments, plan)? else { return Ok(None) };
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        if self.is_differentiated(arguments)? {
-            return Ok(kept.map(|kept| kept.into_bound(py)));
+        let results = if self.is_differentiated(arguments)? {
+            kept.map(|kept| kept.into_bound(py))
+        } else {
+            Some(launch.get().forward(py, arguments, &facts)?)
+        };
+        if results.is_some() {
+            launch.get().note_use();
+            let hits = if plan.is_none() { &self.hits } else { &self.planned_hits };
+            hits.fetch_add(1, Ordering::Relaxed);
         }
-        launch.get().forward(py, arguments, &facts).map(Some)
+        Ok(results)
     }
 
-    /// How many calls were like a remembered one.
+    /// How many calls without a plan were like a remembered one.
     #[getter]
     fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// A planned call on a stream, to be remembered; `plan` is what the caller gave, if not None. None for a call that
-    /// cannot be looked at in one step: of an older PyTorch, on the CPU, of indices of inference.
+    /// How many calls with a plan were.
+    #[getter]
+    fn planned_hits(&self) -> u64 {
+        self.planned_hits.load(Ordering::Relaxed)
+    }
+
+    /// How often all was forgotten: what was asked for before must not be remembered after.
+    #[getter]
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Whether a call through the plan of this state was like a remembered one since this was asked last.
+    fn was_used(&self, state: &Bound<'_, PyAny>) -> bool {
+        let calls = self.calls();
+        let through = calls.iter().filter(|call| call.launch.get().goes_through(state));
+        // Each is asked, since asking is what resets it.
+        through.map(|call| call.launch.get().take_use()).filter(|used| *used).count() > 0
+    }
+
+    /// A planned call on a stream, to be remembered. `versions` has those of the indices from before they were planned, in
+    /// order, and of other inputs None; it is None where the caller gave a plan, which holds for any indices. None for a
+    /// call that cannot be looked at in one step: of an older PyTorch, on the CPU, of indices of inference.
     #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
@@ -83,17 +112,22 @@ impl Recent {
         stream: u64,
         plans: Plans<'_>,
         outputs: Vec<Output<'_>>,
-        plan: Option<&Bound<'_, PyAny>>,
+        versions: Option<Vec<Option<i64>>>,
     ) -> Result<Option<Py<Launch>>, Refused> {
-        let Some(known) = self.arguments(arguments, plan.is_none())? else { return Ok(None) };
+        let Some(known) = self.arguments(arguments, versions.as_deref())? else { return Ok(None) };
         let watchers = [&self.watched, &self.is_grad_enabled].map(|ask| ask.clone_ref(py));
         Launch::new(py, self.declaration, known, stream, &plans, outputs, watchers).map(Some)
     }
 
     /// Remembers it, and what calls like it get that are differentiated; None where those are not to be remembered.
-    fn keep(&self, launch: Py<Launch>, plan: Option<Py<PyAny>>, kept: Option<Py<PyAny>>) {
+    /// Unless all was forgotten since that generation: then its plan is among that.
+    fn keep(&self, launch: Py<Launch>, plan: Option<Py<PyAny>>, kept: Option<Py<PyAny>>, generation: u64) {
         let remembered = Remembered { launch, plan, kept };
         let mut calls = self.calls();
+        if self.generation() != generation {
+            drop(calls);
+            return;
+        }
         let mut forgotten: Vec<_> = calls.extract_if(.., |call| call.is_replaced_by(&remembered)).collect();
         calls.insert(0, remembered);
         let most = calls.len().min(MOST);
@@ -103,9 +137,18 @@ impl Recent {
         drop(forgotten);
     }
 
-    /// Forgets all calls, and the tensors that they keep alive.
-    fn forget(&self) {
-        let forgotten = std::mem::take(&mut *self.calls());
+    /// Forgets the calls through the plan of a state, or all, and the tensors that they keep alive.
+    #[pyo3(signature = (state=None))]
+    fn forget(&self, state: Option<&Bound<'_, PyAny>>) {
+        let mut calls = self.calls();
+        let forgotten: Vec<_> = match state {
+            Some(state) => calls.extract_if(.., |call| call.launch.get().goes_through(state)).collect(),
+            None => {
+                self.generation.fetch_add(1, Ordering::SeqCst);
+                std::mem::take(&mut *calls)
+            }
+        };
+        drop(calls);
         drop(forgotten);
     }
 }
@@ -122,6 +165,8 @@ impl Recent {
             is_grad_enabled: torch.getattr(intern!(py, "is_grad_enabled"))?.unbind(),
             calls: Mutex::default(),
             hits: AtomicU64::new(0),
+            planned_hits: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
         })
     }
 
@@ -175,24 +220,30 @@ impl Recent {
         Ok(false)
     }
 
-    /// What the arguments of a call like this one must be. Plans that were `found` by the indices hold for
-    /// these very objects, as long as nobody edits them.
-    fn arguments(&self, arguments: &Bound<'_, PyTuple>, found: bool) -> Result<Option<Vec<Argument>>, Refused> {
+    /// What the arguments of a call like this one must be. With versions, plans were found by the indices, and hold
+    /// for these very objects as long as nobody edits them.
+    fn arguments(
+        &self,
+        arguments: &Bound<'_, PyTuple>,
+        versions: Option<&[Option<i64>]>,
+    ) -> Result<Option<Vec<Argument>>, Refused> {
+        let py = arguments.py();
         let Some(facts) = described(arguments) else { return Ok(None) };
         let mut known = Vec::new();
-        for ((argument, &index), facts) in arguments.iter_borrowed().zip(&self.indices).zip(facts) {
+        for (at, (argument, facts)) in arguments.iter_borrowed().zip(facts).enumerate() {
             if facts.address == 0 || facts.place == Place::Cpu || facts.sizes[..facts.axes].contains(&0) {
                 return Ok(None);
             }
-            let index = if index {
-                let version = if found {
-                    // Indices of inference have none.
-                    let Some(version) = version(&argument) else { return Ok(None) };
-                    Some(version)
-                } else {
-                    None
+            let index = if self.indices.get(at) == Some(&true) {
+                let version = match versions.map(|versions| versions.get(at)) {
+                    None => None,
+                    Some(Some(Some(version))) => Some(*version),
+                    // An index of inference has none.
+                    Some(Some(None) | None) => return Ok(None),
                 };
-                Some((argument.to_owned().unbind(), version))
+                // An alias: as long as it lives no other storage takes the place of this one.
+                let memory = argument.call_method0(intern!(py, "detach"))?.unbind();
+                Some(Index { object: argument.to_owned().unbind(), version, _memory: memory })
             } else {
                 None
             };

@@ -59,7 +59,9 @@ class Mix:
 
     def recent(self, watched: object) -> Any:
         """Nothing is remembered on the CPU."""
-        return SimpleNamespace(hits=0, call=lambda arguments, plan: None, forget=lambda: None)
+        return SimpleNamespace(
+            hits=0, generation=0, call=lambda arguments, plan: None, forget=lambda state=None: None, was_used=lambda state: False
+        )
 
     def reads(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         return (False, False, False, wanted[0], wanted[1], wanted[2])

@@ -112,20 +112,31 @@ class Call:
         kinds = self.declared.kinds
         self.flat = [x.detach() if kind == "index" else None for kind, x in zip(kinds, self.flat, strict=True)]  # type: ignore[misc]
 
-    def remember(self, recent: Recent, inputs: tuple[Tensor, ...], plans: tuple[RowPlan, ...], plan: Plans | None) -> None:
+    def remember(
+        self,
+        recent: Recent,
+        inputs: tuple[Tensor, ...],
+        plans: tuple[RowPlan, ...],
+        plan: Plans | None,
+        versions: Sequence[int | None] | None,
+        generation: int,
+    ) -> None:
         """Remembers this call, which has run through these plans, if one like it may be launched without asking again.
 
-        `plan` is what the caller gave; None for plans that were found by the indices.
+        `plan` is what the caller gave; None for plans that were found by the indices, which had these `versions`
+        then. `generation` is that of `recent` before.
         """
         outputs = self.layout.outputs
         alone = all([sides.one_buffer or sides.tensors == 1 for sides in outputs])
         if not inputs[0].is_cuda or len(self.positions) > 1 or not alone:
             return
+        if plan is None and not all([used.cached for used in plans]):
+            return
         stream = execute.stream_of(inputs[0])
         if any([used.made_on != stream for used in plans]):
             return
         memory = [(sides.like, sides.tensors, sides.shape, sides.dtype) for sides in outputs]
-        launch = recent.launch(inputs, stream, execute.native_plans(plans, stream), memory, plan)
+        launch = recent.launch(inputs, stream, execute.native_plans(plans, stream), memory, versions)
         if launch is None:
             return
         kept = None
@@ -135,7 +146,12 @@ class Call:
             kept.plans = plans
             kept.flat = inputs
             kept.settle(True)
-        recent.keep(launch, plan, kept)
+        recent.keep(launch, plan, kept, generation)
+        if plan is None:
+            for used in plans:
+                if not used.cached:
+                    # It was dropped meanwhile.
+                    recent.forget(used.state)
 
     def forward(self, apart: bool = False) -> list[Tensor]:
         """For each tensor of each output one that is no view; `apart` gives each memory of its own."""

@@ -95,6 +95,11 @@ class RowFunction:
         if gradient_dtype is not None:
             self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
         batched = tuple([x.dim() for x in arguments]) != self._dimensions
+        # From before plans are found: what is edited or forgotten meanwhile is not remembered.
+        generation = self._recent.generation
+        versions = None
+        if plan is None:
+            versions = [private.version(x) if kind == "index" else None for kind, x in zip(self._kinds, arguments, strict=True)]
         call = Call(self.declared, arguments, counts, plan, check, gradient_dtype, differentiated, batched=batched)
         plans = call.plans
         if differentiated:
@@ -102,10 +107,10 @@ class RowFunction:
         else:
             results = call.forward()
             found = results[0] if len(results) == 1 else tuple(results)
-        # A list may be filled anew.
-        lasting = call.automatic if plan is None else not isinstance(plan, list)
+        # Another sequence of plans may be filled anew.
+        lasting = call.automatic if plan is None else isinstance(plan, RowPlan | tuple)
         if lasting and plans is not None and check == "now" and gradient_dtype is None and not self._open_counts:
-            call.remember(self._recent, arguments, plans, plan)
+            call.remember(self._recent, arguments, plans, plan, versions, generation)
         return found
 
     def is_eager(self, arguments: Sequence[Tensor]) -> bool:

@@ -28,13 +28,15 @@ class RowPlan:
     `function.plan` and `repeat` make one.
     """
 
-    __slots__ = ("__weakref__", "_repeated", "_stream", "_version", "sizes", "state")
+    __slots__ = ("__weakref__", "_repeated", "_stream", "_version", "cached", "sizes", "state")
 
     def __init__(self, state: Tensor, sizes: "PlanSizes", stream: int) -> None:
         self.state = state
         self.sizes = sizes
         self._stream = stream
         self._version = private.version(state)
+        self.cached = False
+        """Whether it is found again by its indices."""
         self._repeated: dict[int, RowPlan] = {}
 
     @property
@@ -179,21 +181,29 @@ class PlanCache:
         storages = {private.storage_identity(x): x.untyped_storage().nbytes() for x in indices}
         copies = tuple(x.clone() for x in indices if x.is_cpu)
         size = sum(storages.values()) + plan.state.nbytes + sum(copy.nbytes for copy in copies)
+        if size > self._limit_bytes:
+            return
         entry = _Entry(plan, tuple(x.detach() for x in indices), copies, size)
+        plan.cached = True
         gone = []
         with self._lock:
             replaced = self._entries.pop(key, None)
             if replaced is not None:
-                self._bytes -= replaced.bytes
                 gone.append(replaced)
             self._entries[key] = entry
-            self._bytes += size
+            self._bytes += size - (0 if replaced is None else replaced.bytes)
             while len(self._entries) > self._limit_entries or self._bytes > self._limit_bytes:
-                _, oldest = self._entries.popitem(last=False)
+                at, oldest = self._entries.popitem(last=False)
+                if any([recent.was_used(oldest.plan.state) for recent in self._recents]):
+                    # Calls that were like earlier ones have found it without asking here.
+                    self._entries[at] = oldest
+                    continue
                 self._bytes -= oldest.bytes
                 gone.append(oldest)
-        if gone:
-            self.forget_recent()
+        for entry in gone:
+            entry.plan.cached = False
+            for recent in self._recents:
+                recent.forget(entry.plan.state)
         # Memory goes here, outside of the lock.
         del gone
 
@@ -214,6 +224,8 @@ class PlanCache:
             gone = self._entries
             self._entries = OrderedDict()
             self._bytes = 0
+        for entry in gone.values():
+            entry.plan.cached = False
         self.forget_recent()
         del gone
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use rowloom::ElementType;
-use rowloom::codegen::IntType;
+use rowloom::codegen::{DType, IntType};
 
 use super::exchange::{Described, Exchange};
 use super::{Array, axes_of, wrong_type};
@@ -118,12 +118,12 @@ fn by_attributes<'a>(
     Ok(Array { address, ty, place, writable: true, axes, sizes, strides, object })
 }
 
-/// Whether the tensor stands in memory with the other sign, as the imaginary part of a conjugate
-/// does. Its columns never follow one another, so only those of one column need to be asked.
-pub(super) fn is_negated(object: &Bound<'_, PyAny>, ty: ElementType) -> Result<bool, Refused> {
+/// Whether a tensor of PyTorch stands in memory with the other sign, as a part of a complex one may. No complex type
+/// has parts of bf16, or of integers.
+pub(crate) fn is_negated(object: &Bound<'_, PyAny>, ty: ElementType) -> PyResult<bool> {
     match ty {
-        ElementType::Float(_) if torch(object)?.is_some() => {
-            Ok(object.call_method0(intern!(object.py(), "is_neg"))?.is_truthy()?)
+        ElementType::Float(DType::F32 | DType::F16) if torch(object)?.is_some() => {
+            object.call_method0(intern!(object.py(), "is_neg"))?.is_truthy()
         }
         ElementType::Float(_) | ElementType::Int(_) | ElementType::U32 => Ok(false),
     }
