@@ -1,12 +1,12 @@
 """The declared kernels of this module, and calls of them on memory that others own.
 
-The boundary between Python and Rust, and all of it: metadata, four calls, two questions
-about sizes, and calls that are made again. What allocates, caches, differentiates or registers is Python's.
+The boundary between Python and Rust, and all of it: metadata, calls of kernels and of plans, questions, and
+calls that are made again. What allocates, plans, differentiates or registers is Python's.
 
 An *array* below is a `torch.Tensor` (CPU or CUDA, float32, float16, bfloat16, uint8, int32,
-int64) or a `numpy.ndarray` (the same; bfloat16 as `ml_dtypes.bfloat16`). Nothing is copied and
-nothing is kept when a call returns, but work may still run on the stream: whoever owns the
-memory keeps it in order with that stream. One-dimensional arrays are one column.
+int64) or a `numpy.ndarray` (the same; bfloat16 as `ml_dtypes.bfloat16`). Nothing is copied, and a
+call keeps nothing when it returns; what a `Launch` and a `Recent` keep alive is said there. Work may still run on the
+stream then: whoever owns the memory keeps it in order with that stream. One-dimensional arrays are one column.
 
 `stream` is the raw `CUstream` as a number for CUDA arrays (0 is the legacy default stream) and
 ignored on the CPU. The device is that of the arrays. Calls release the interpreter's lock.
@@ -211,6 +211,12 @@ class Recent:
 
 def kernels() -> list[Kernel]:
     """Every kernel of this module, by name."""
+
+def nvrtc_version() -> tuple[int, int] | None:
+    """Major and minor version of the NVRTC that compiles what no cache or pack holds; None where none is found.
+
+    Looked for once a process, as the kernels do, which loads it.
+    """
 
 def plan_elements(positions: int, rows: int, block: int) -> int:
     """Length of the state of a plan, in int32."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,11 @@ from rowloom.prior_art.inputs import Case
 from rowloom.prior_art.measure import Measured, measure
 from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.protocol import Protocol
+
+HERE = Path(__file__).resolve()
+DATA = "crates/cli/data/adaln_row_gather_b200.json"
+# The suite runs a copy of the tests further down in the repository; a bundle runs without one.
+REPOSITORY = next((folder for folder in HERE.parents if (folder / DATA).is_file()), HERE.parents[2])
 
 HIDDEN = 8
 CASE = Case(torch.device("cpu"), HIDDEN, "interleaved")

@@ -1,60 +1,32 @@
-"""The native module over CPU tensors of PyTorch: bytes, views, plans, absent arguments, orders."""
+"""The native module over CPU tensors of PyTorch: metadata, bytes of every kernel, special values, orders, the compiler."""
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from reference import adaln_rows, chunks, ordered_sum, rounded
-from torch import Tensor
+from native_cases import (
+    ADALN,
+    FLOATS,
+    GATHER,
+    INTS,
+    KERNELS,
+    SCATTER,
+    assert_bits,
+    bits,
+    indices,
+    plan_of,
+    poisoned,
+    random,
+    tensor,
+)
+from reference import adaln_rows, ordered_sum
 
 from rowloom import _native
-
-KERNELS = {kernel.name: kernel for kernel in _native.kernels()}
-ADALN, GATHER, SCATTER = KERNELS["adaln_row_gather"], KERNELS["row_gather"], KERNELS["row_scatter_sum"]
-
-FLOATS = ["float32", "float16", "bfloat16"]
-INTS = [torch.uint8, torch.int32, torch.int64]
-
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
-
-
-def bits(tensor: Tensor) -> Tensor:
-    return tensor.contiguous().view(_BITS[tensor.element_size()])
-
-
-def assert_bits(found: Tensor, expected: Tensor) -> None:
-    assert found.dtype == expected.dtype
-    assert torch.equal(bits(found), bits(expected))
-
-
-def tensor(values: NDArray[np.float32], dtype: str) -> Tensor:
-    """Values that the type holds exactly."""
-    result = torch.from_numpy(values).to(getattr(torch, dtype))
-    assert torch.equal(result.float(), torch.from_numpy(values))
-    return result
-
-
-def random(seed: int, shape: tuple[int, ...], dtype: str) -> NDArray[np.float32]:
-    return rounded(np.random.default_rng(seed).standard_normal(shape), dtype)
-
-
-def indices(seed: int, positions: int, bound: int) -> NDArray[np.int64]:
-    return np.random.default_rng(seed).integers(0, bound, positions)
-
-
-def plan_of(kernel: Any, expression: int, given: list[Tensor], rows: int) -> tuple[Tensor, Any]:
-    positions = given[0].shape[0]
-    state = torch.full((_native.plan_elements(positions, rows, kernel.block),), -1, dtype=torch.int32)
-    return state, kernel.plan(0, expression, given, {"R": rows}, state)
-
-
-def poisoned(*shape: int, dtype: str) -> Tensor:
-    """What must be overwritten: every bit set."""
-    element = getattr(torch, dtype)
-    return torch.full(shape, -1, dtype=_BITS[element.itemsize]).view(element)
 
 
 def extent(rows: _native.Extent | None) -> tuple[str | None, int, int]:
@@ -180,143 +152,27 @@ def test_sums_of_special_values() -> None:
     assert total([0x7F81, 0x3F80]) == 0x7FC0, "a NaN that arithmetic gave"
 
 
-def lay(values: Tensor, how: str) -> Tensor:
-    """The same values somewhere else in memory."""
-    rows, columns = values.shape
-    match how:
-        case "strided rows":
-            whole = torch.full((rows, columns + 3), 77, dtype=values.dtype)
-            view = whole[:, :columns]
-        case "odd offset":
-            whole = torch.full((rows * columns + 1,), 77, dtype=values.dtype)
-            view = whole[1:].view(rows, columns)
-        case "every other row":
-            whole = torch.full((2 * rows, columns), 77, dtype=values.dtype)
-            view = whole[::2]
-        case _:
-            raise AssertionError(how)
-    view.copy_(values)
-    return view
-
-
-LAYS = ["strided rows", "odd offset", "every other row"]
-
-
-@pytest.mark.parametrize("how", LAYS)
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_views_are_read_and_written_in_place(how: str, dtype: str) -> None:
-    table = tensor(random(1, (6, 5), dtype), dtype)
-    row = torch.from_numpy(indices(2, 40, 6))
-    strided = torch.zeros(40, 3, dtype=torch.int64)[:, 1]
-    strided.copy_(row)
-    out = lay(torch.zeros(40, 5, dtype=table.dtype), how)
-    GATHER.forward(0, [lay(table, how), strided], [out], None, "now", {})
-    assert_bits(out, table[row])
-    gradient = lay(torch.zeros(6, 5, dtype=table.dtype), how)
-    GATHER.backward(0, [None, strided], [lay(table[row], how)], [gradient, None], None, None)
-    expected = ordered_sum(table[row].float().numpy(), row.numpy(), 6, dtype, 256, "float32")
-    assert_bits(gradient, tensor(expected, dtype))
-    storage = out.as_strided((out.untyped_storage().nbytes() // out.element_size(),), (1,), 0)
-    kept = (storage == 77).sum()
-    assert kept == storage.numel() - out.numel(), "what lies between the rows is not touched"
-
-
-def test_chunk_views_of_one_table() -> None:
-    table = torch.arange(6 * 15, dtype=torch.float32).reshape(6, 15)
-    row = torch.tensor([5, 0, 3], dtype=torch.int32)
-    for chunk in range(3):
-        view = table[:, 5 * chunk : 5 * chunk + 5]
-        out = torch.empty(3, 5)
-        GATHER.forward(0, [view, row], [out], None, "now", {})
-        assert_bits(out, view[row.long()])
-
-
-def test_one_dimensional_arrays_are_columns() -> None:
-    table = torch.arange(8, dtype=torch.float32)[::2]
-    row = torch.tensor([3, 1], dtype=torch.uint8)
-    out = torch.empty(2)
-    GATHER.forward(0, [table, row], [out], None, "now", {})
-    assert out.tolist() == [6.0, 2.0]
-
-
-def test_expanded_cotangent() -> None:
-    row = torch.tensor([0, 1, 1, 1], dtype=torch.int64)
-    gradient = torch.empty(2, 4)
-    GATHER.backward(0, [None, row], [torch.ones(1, 4).expand(4, 4)], [gradient, None], None, None)
-    assert gradient.tolist() == [[1.0] * 4, [3.0] * 4]
-
-
-def test_one_row_ignores_its_stride() -> None:
-    table = torch.arange(4, dtype=torch.float32).as_strided((1, 4), (3, 1))
-    out = torch.empty(0, 0).new_empty(7).as_strided((1, 4), (2, 1))
-    GATHER.forward(0, [table, torch.zeros(1, dtype=torch.uint8)], [out], None, "now", {})
-    assert out.tolist() == [[0.0, 1.0, 2.0, 3.0]]
-
-
-def test_parameters_and_numpy_arrays_mix() -> None:
-    table = torch.nn.Parameter(torch.arange(6, dtype=torch.float32).reshape(3, 2))
-    out = np.empty((2, 2), np.float32)
-    GATHER.forward(0, [table, np.array([2, 0], np.int32)], [out], None, "now", {})
-    assert out.tolist() == [[4.0, 5.0], [0.0, 1.0]]
-
-
-class Subclass(torch.Tensor):
-    """Which PyTorch's exchange function does not know, so that its attributes are read."""
-
-
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("index", INTS, ids=str)
-def test_subclasses_are_read_by_their_attributes(dtype: str, index: torch.dtype) -> None:
-    table = tensor(random(1, (9, 22), dtype), dtype)[:, 3:8]
-    row = torch.from_numpy(indices(2, 50, 9)).to(index)
-    out = poisoned(50, 5, dtype=dtype)
-    GATHER.forward(0, [table.as_subclass(Subclass), row.as_subclass(Subclass)], [out.as_subclass(Subclass)], None, "now", {})
-    assert_bits(out, table[row.long()])
-
-
-def test_plans_do_not_follow_edits() -> None:
-    timestep, modality = torch.tensor([0, 2, 1]), torch.tensor([2, 0, 1])
-    plan = plan_of(ADALN, 0, [timestep, modality], 9)
-    assert plan[1] == (3, 9, 256, 9, 0, 0)
-    rows = timestep * 3 + modality
-    timestep.fill_(100)
-    table = torch.arange(9 * 12, dtype=torch.float32).reshape(9, 12)
-    out = torch.empty(6, 3, 2)
-    ADALN.forward(0, [table, timestep, modality], [out], [plan], "now", {})
-    assert_bits(out, torch.from_numpy(np.ascontiguousarray(chunks(table.numpy(), rows.numpy(), 6))))
-
-
-def test_repeated_plan() -> None:
-    row = torch.from_numpy(indices(1, 300, 3)).to(torch.uint8)
-    once = plan_of(GATHER, 0, [row], 4)
-    state = torch.empty(_native.plan_elements(900, 4, 256), dtype=torch.int32)
-    sizes = _native.repeat_plan(0, once, 3, state)
-    again = plan_of(GATHER, 0, [row.repeat(3)], 4)
-    assert sizes == again[1]
-    cotangent = tensor(random(2, (900, 3), "float32"), "float32")
-    gradients = []
-    for plan in ((state, sizes), again):
-        gradient = torch.empty(4, 3)
-        GATHER.backward(0, [None, row.repeat(3)], [cotangent], [gradient, None], [plan], None)
-        gradients.append(gradient)
-    assert_bits(*gradients)
-
-
-def test_scratch_is_asked_for_where_some_is_needed() -> None:
-    def allocate(count: int) -> torch.Tensor:
-        raise AssertionError(f"the CPU needs none, but {count} bytes were asked for")
-
-    row = torch.tensor([1, 0], dtype=torch.uint8)
-    plan = plan_of(GATHER, 0, [row], 2)
-    gradient, cotangent = torch.empty(2, 3), torch.ones(2, 3)
-    GATHER.backward(0, [None, row], [cotangent], [gradient, None], [plan], allocate)
-    assert gradient.tolist() == [[1.0] * 3] * 2
-
-
 def test_nothing_wanted_is_nothing_done() -> None:
     row = torch.tensor([1, 0], dtype=torch.uint8)
     GATHER.backward(0, [None, row], [torch.ones(2, 3)], [None, None], None, None)
     assert GATHER.reads([False, False]) == (False, False)
+
+
+def nvrtc_version(library: str) -> str:
+    """As another process finds it, since each looks once."""
+    say = "from rowloom import _native; print(_native.nvrtc_version())"
+    there = {**os.environ, "ROWLOOM_NVRTC": library}
+    return subprocess.run([sys.executable, "-c", say], env=there, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_compiler_is_the_one_that_is_named(tmp_path: Path) -> None:
+    assert nvrtc_version(str(tmp_path / "libnvrtc.so")) == "None"
+    named = os.environ.get("ROWLOOM_NVRTC")
+    if not named:
+        pytest.skip("skipped: ROWLOOM_NVRTC names no NVRTC")
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    assert ctypes.CDLL(named).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0
+    assert nvrtc_version(named) == f"({major.value}, {minor.value})"
 
 
 def test_an_order_is_made_once() -> None:
@@ -325,32 +181,3 @@ def test_an_order_is_made_once() -> None:
     assert other is not ADALN
     assert other.with_order(accumulate="float32") is ADALN
     assert (other.block, other.accumulate) == (256, "float64")
-
-
-def test_deferred_errors_belong_to_the_next_call() -> None:
-    table, row = torch.ones(3, 2), torch.tensor([0, 3])
-    out = torch.empty(2, 2)
-    GATHER.forward(0, [table, row], [out], None, "deferred", {})
-    with pytest.raises(IndexError, match=r"an earlier deferred call of row_gather: row\[1\] is not in 0\.\.3"):
-        GATHER.forward(0, [table, torch.tensor([0, 1])], [out], None, "now", {})
-    GATHER.forward(0, [table, row], [out], None, "deferred", {})
-    with pytest.raises(IndexError, match="an earlier deferred call"):
-        _native.synchronize(-1, 0)
-    _native.synchronize(-1, 0)
-    GATHER.forward(0, [table, torch.tensor([2, 1])], [out], None, "now", {})
-
-
-def test_calls_leave_the_interpreter_to_others() -> None:
-    """Threads that share kernels, plans and tables get their own results."""
-    table = tensor(random(1, (9, 6 * 64), "float32"), "float32")
-    given = [torch.from_numpy(indices(2, 2000, 3)), torch.from_numpy(indices(3, 2000, 3))]
-    plan = plan_of(ADALN, 0, given, 9)
-    expected = table[given[0] * 3 + given[1]].reshape(2000, 6, 64).transpose(0, 1)
-
-    def one(_: int) -> bool:
-        out = torch.empty(6, 2000, 64)
-        ADALN.forward(0, [table, *given], [out], [plan], "now", {})
-        return torch.equal(out, expected)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(one, range(16)))

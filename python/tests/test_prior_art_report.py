@@ -1,28 +1,20 @@
-"""The file: its schema, its figures, its tables, and what the command says and leaves behind."""
+"""The file: its schema, its figures, its tables."""
 
-import io
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
-from prior_art_case import CASE, TINY, measured, right, with_gradient
-from rowloom.prior_art import command, environment, figures, output, report, table
-from rowloom.prior_art.implementations import MAKERS, Unavailable
+from prior_art_case import CASE, DATA, REPOSITORY, TINY, measured, right, with_gradient
+from rowloom.prior_art import figures, output, report, table
+from rowloom.prior_art.implementations import Unavailable
 from rowloom.prior_art.latency import EMPTY
-from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.reports import NoReport, read
 from rowloom.prior_art.summary import summary
 
-HERE = Path(__file__).resolve()
-DATA = "crates/cli/data/adaln_row_gather_b200.json"
-# The suite runs a copy of the tests further down in the repository; a bundle runs without one.
-REPOSITORY = next((folder for folder in HERE.parents if (folder / DATA).is_file()), HERE.parents[2])
 PUBLISHED = REPOSITORY / DATA
 H200 = REPOSITORY / "evidence/h200/adaln_row_gather.json"
 ROWLOOM = REPOSITORY / "target/debug/rowloom"
@@ -41,7 +33,7 @@ def content():
     found = measured(
         rowloom=right(), doubled=with_gradient(lambda exact, rows: exact * 2), rl_kernel=Unavailable("not installed")
     )
-    return json.loads(output.to_json(report.build(CASE, TINY, True, found)))
+    return json.loads(output.to_json(report.build(report.head(CASE, TINY, True), found)))
 
 
 def as_on_a_gpu(content):
@@ -50,6 +42,7 @@ def as_on_a_gpu(content):
     content["environment"]["ceilings"] = {"130": {"read_gb_s": 2.0, "write_gb_s": 12.48, "copy_gb_s": 3.0}}
     at = content["results"]["plain"]["rowloom"]["accuracy_latency"]["130"]
     at["kernel_us"] = {"forward": 2.0, "backward": None}
+    at["plan_waited_us"], at["plan_us"] = 31.25, 14.0
     return content
 
 
@@ -115,6 +108,9 @@ def test_the_summary_has_the_published_figures_beside_ours(content):
     assert line.endswith("2.51e-03")
     assert "rl_kernel is unavailable: not installed" in text
     assert "rl_kernel, published (NVIDIA B200)" in text
+    of_130 = [line.split("  ")[0] for line in summary(as_on_a_gpu(content), report.published()).splitlines()]
+    first = of_130.index("S = 130: fwd_us")
+    assert of_130[first : first + 3] == ["S = 130: fwd_us", "S = 130: plan_waited_us", "S = 130: plan_us"]
 
 
 def test_rows_of_markdown(content, tmp_path, capsys):
@@ -125,6 +121,10 @@ def test_rows_of_markdown(content, tmp_path, capsys):
     row = next(line for line in text.splitlines() if line.startswith("| 130 | `rowloom` |"))
     # 130 positions of 96 bytes in 2 µs are 6.24 GB/s.
     assert "| 2.0 (50 %); - |" in row
+    columns = next(line for line in text.splitlines() if line.startswith("| S |")).split(" | ")
+    first_use = columns.index("plan, once a layout: waited for; behind a delay, µs")
+    assert columns[first_use - 1] == "forward, µs"
+    assert row.split(" | ")[first_use] == "31.2; 14.0"
     widths = {line.count("|") for line in text.splitlines() if line.startswith("| S |") or line.startswith("| 130")}
     assert len(widths) == 1
     assert "`rl_kernel` is unavailable: not installed" in text
@@ -183,120 +183,3 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         output.write(path, b"new")
     assert path.read_bytes() == b"old"
     assert [found.name for found in tmp_path.iterdir()] == ["report.json"]
-
-
-def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch, capsys):
-    def broken(*_):
-        raise output.OutputError("no")
-
-    monkeypatch.setattr(command, "measure", broken)
-    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
-    assert command.main(arguments) == 1
-    assert list(tmp_path.iterdir()) == []
-    assert capsys.readouterr().err.endswith("error: no\n")
-
-
-def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
-    def broken(*_):
-        raise RuntimeError("an illegal memory access was encountered\nmore")
-
-    monkeypatch.setattr(command, "measure", broken)
-    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
-    assert command.main(arguments) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said == "error: the run ended without a report: RuntimeError: an illegal memory access was encountered"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["--op", "row_gather", "--out", "r.json"], "invalid choice"),
-        (["--op", "adaln_row_gather"], "--out"),
-        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "tpu"], "tpu is no device here"),
-        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "cuda:99"], "cuda:99 is not there"),
-        (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "4,x"], "x is no number from 1"),
-        (["--op", "adaln_row_gather", "--out", "r.json", "--layout", "blok"], "invalid choice"),
-        (["--op", "adaln_row_gather", "--out", "r.json", "--implementations", "x"], "x is no implementation"),
-    ],
-)
-def test_wrong_usage_is_2_and_says_why(arguments, why, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        command.main(arguments)
-    assert stopped.value.code == 2
-    assert why in capsys.readouterr().err
-
-
-def test_an_output_that_cannot_be_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
-    for path, why in [(tmp_path / "no" / "r.json", "does not exist"), (tmp_path, "names a folder")]:
-        assert command.main(["--op", "adaln_row_gather", "--out", str(path)]) == 2
-        assert why in capsys.readouterr().err
-
-
-def test_help_has_examples(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        command.main(["--help"])
-    assert stopped.value.code == 0
-    assert "python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json" in capsys.readouterr().out
-
-
-def test_the_command_as_a_whole(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
-    path = tmp_path / "r.json"
-    asked = ["--op", "adaln_row_gather", "--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
-    assert command.main([*asked, "--layout", "block", "--implementations", "diffusers,diffusers_six,rl_kernel"]) == 0
-    content = read(path)
-    assert list(content["results"]["plain"]) == ["diffusers", "diffusers_six", "rl_kernel"]
-    assert content["environment"]["layout"] == "block"
-    assert content["protocol"]["hidden"] == 8
-    assert content["protocol"]["positions"] == list(TINY.positions)
-    captured = capsys.readouterr()
-    assert "batch invariant" in captured.out
-    assert "diffusers_six: checks:" in captured.err
-    assert not any(found.name.startswith(".rowloom-") for found in tmp_path.iterdir())
-
-
-def test_a_missing_rowloom_is_a_failure_that_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
-    monkeypatch.setattr(command, "make", lambda names, device: {"rowloom": Unavailable("broken"), "x": right()})
-    path = tmp_path / "r.json"
-    assert command.main(["--op", "adaln_row_gather", "--out", str(path), "--quick", "--device", "cpu", "--hidden", "8"]) == 1
-    assert capsys.readouterr().err.endswith("error: rowloom was not measured: broken\n")
-    assert read(path)["results"]["plain"]["rowloom"] == {"unavailable": "broken"}
-
-
-def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    for stream in (io.StringIO(), Terminal()):
-        progress = Progress(stream)
-        progress.begin("diffusers: checks", 3)
-        progress.tick(3)
-        progress.end("unavailable: no")
-        text = stream.getvalue()
-        assert ("\r" in text) == stream.isatty()
-        assert text.endswith("diffusers: checks: 0.0 s, unavailable: no\n")
-
-
-def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):
-    in_repository = REPOSITORY / environment.THIS_FILE == Path(environment.__file__).resolve()
-    if shutil.which("git") and (REPOSITORY / ".git").exists() and in_repository:
-        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        assert environment.commit()[0] == head.stdout.strip()
-    elsewhere = tmp_path / "environment.py"
-    elsewhere.write_text("")
-    monkeypatch.setattr(environment, "__file__", str(elsewhere))
-    monkeypatch.delenv("ROWLOOM_COMMIT", raising=False)
-    assert environment.commit() == (None, None)
-    monkeypatch.setenv("ROWLOOM_COMMIT", "abc-dirty")
-    assert environment.commit() == ("abc", True)
-
-
-def test_every_implementation_of_the_task_has_a_maker():
-    assert set(MAKERS) == {
-        *("rowloom", "rowloom_f64", "rowloom_checked", "rowloom_deferred"),
-        *("diffusers", "diffusers_six", "torch_compile", "rl_kernel"),
-    }
-    assert torch.device("cpu") == CASE.device

@@ -119,8 +119,9 @@ def main(arguments: list[str] | None = None) -> int:
     entries = make(asked.implementations, on)
     progress.end()
     try:
+        head = report.head(case, protocol, asked.quick)
         measured = measure(entries, case, protocol, asked.quick, progress)
-        content = report.build(case, protocol, asked.quick, measured)
+        content = report.build(head, measured)
         output.write(asked.out, output.to_json(content))
         print(summary(content, report.published()), end="")
         for line in figures.beside(asked.out, content):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 import importlib.metadata
 import os
 import platform
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import rowloom
 import torch
+from rowloom import _native
 
 LIBRARIES = (
     "torch",
@@ -32,8 +31,8 @@ THIS_FILE = Path("python/rowloom/prior_art/environment.py")
 """In rowloom's own repository."""
 
 
-def environment(device: torch.device, layout: str, ceilings: dict[str, Any] | None) -> dict[str, Any]:
-    """The environment of a report on this device."""
+def environment(device: torch.device, layout: str) -> dict[str, Any]:
+    """The environment of a report on this device; its ceilings are measured later."""
     on_gpu = device.type == "cuda"
     return {
         "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
@@ -53,7 +52,7 @@ def environment(device: torch.device, layout: str, ceilings: dict[str, Any] | No
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "layout": layout,
         "rowloom": rowloom.__version__,
-        "ceilings": ceilings,
+        "ceilings": None,
     }
 
 
@@ -101,20 +100,9 @@ def driver_release() -> str | None:
 
 
 def nvrtc_version() -> str | None:
-    """Version of the NVRTC that is found first where rowloom looks: `ROWLOOM_NVRTC`, the loader, Python's folders."""
-    told = os.environ.get("ROWLOOM_NVRTC")
-    names = [told] if told else ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
-    folders = [Path(folder) / "nvidia" for folder in sys.path]
-    names += [] if told else [str(path) for folder in folders for path in sorted(folder.glob("*/lib/libnvrtc.so.*"))]
-    for name in names:
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        if library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0:
-            return f"{major.value}.{minor.value}"
-    return None
+    """Version of the NVRTC that rowloom itself finds here, whatever another search would find."""
+    found = _native.nvrtc_version()
+    return None if found is None else f"{found[0]}.{found[1]}"
 
 
 def cpu_name() -> str | None:

@@ -110,7 +110,8 @@ def _torch_compile(device: torch.device) -> Implementation:
     torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])
     return Implementation(
         "torch.compile(fullgraph=True) of diffusers; checks with its own choice of dynamic shapes, accuracy and "
-        "times with dynamic=False; compiled before what is timed",
+        "times with dynamic=False; compiled before what is timed, with functorch's donated_buffer off: a backward "
+        "that may free what its forward saved runs once, and bwd_us is of one graph",
         run,
         sized=sized,
     )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rowloom.prior_art.differences import Differences, RowsOfWhole
-from rowloom.prior_art.implementations import Run
+from rowloom.prior_art.implementations import Implementation, Run
 from rowloom.prior_art.inputs import Batch, Case
 from rowloom.prior_art.protocol import Protocol
 from rowloom.prior_art.table_gradient import table_gradient
@@ -49,14 +49,19 @@ def all_rows(run: Run, case: Case, protocol: Protocol, tick: Tick) -> dict[str, 
     return result
 
 
-def params_repeatable(run: Run, case: Case, protocol: Protocol) -> bool:
-    """Whether equal calls give equal table gradients, at every batch and seed of the check of all rows."""
+def params_repeatable(implementation: Implementation, case: Case, protocol: Protocol) -> bool:
+    """Whether equal calls give equal table gradients, at every batch and seed of the check of all rows.
+
+    Each is made without what the one before has left behind.
+    """
+    run = implementation.run
     kinds = [(size, seed) for size in protocol.all_rows for seed in protocol.seeds]
     found = Differences(len(kinds), case.device)
     for slot, (size, seed) in enumerate(kinds):
         batch, gradients = case.batch(size, seed), case.gradients(size, seed)
         first = table_gradient(run, batch, gradients)
         for _ in range(1, REPEATABLE_CALLS):
+            implementation.forget()
             found.compare(slot, table_gradient(run, batch, gradients), first)
     return not any(found.read())
 

@@ -38,10 +38,10 @@ def measure(
         with implementation.mode():
             found = {
                 "all_rows": invariance.all_rows(run, case, protocol, tick),
-                "params_repeatable": invariance.params_repeatable(run, case, protocol),
+                "params_repeatable": invariance.params_repeatable(implementation, case, protocol),
                 "full_vs_sub_batches": invariance.full_vs_sub(run, case, protocol, tick),
                 "batch_size_sweep": invariance.sweep(run, case, protocol, tick),
-                "table_gradient": table_gradient.check(run, batch, gradients, protocol.repeats, tick),
+                "table_gradient": table_gradient.check(implementation, batch, gradients, protocol.repeats, tick),
             }
         return {**found, "batch_invariant": is_invariant(found)}
 

@@ -12,6 +12,7 @@ from rowloom.prior_art.reports import NoReport, read
 
 SPEED = (
     "forward, µs",
+    "plan, once a layout: waited for; behind a delay, µs",
     "forward + backward, µs",
     "kernel: forward; backward, µs",
     "host: forward; step, µs",
@@ -54,10 +55,10 @@ def _row(cells: list[str]) -> str:
 def _speed(report: dict[str, Any], positions: str, name: str) -> list[str]:
     result = report["results"]["plain"][name]
 
-    def pair(group: str, left: str, right: str, scale: float = 1.0, share: bool = False) -> str:
+    def pair(group: tuple[str, ...], left: str, right: str, scale: float = 1.0, share: bool = False) -> str:
         cells = []
         for key in (left, right):
-            value = at(result, positions, (group, key))
+            value = at(result, positions, (*group, key))
             cell = "-" if value is None else f"{value / scale:.1f}"
             ceiling = _share(report, positions, key, value) if share and value is not None else None
             cells.append(cell if ceiling is None else f"{cell} ({100 * ceiling:.0f} %)")
@@ -65,10 +66,11 @@ def _speed(report: dict[str, Any], positions: str, name: str) -> list[str]:
 
     return [
         text(at(result, positions, ("fwd_us",))),
+        pair((), "plan_waited_us", "plan_us"),
         text(at(result, positions, ("fwd_bwd_us",))),
-        pair("kernel_us", "forward", "backward", share=True),
-        pair("host_us", "fwd", "fwd_bwd"),
-        pair("peak_extra_bytes", "forward", "backward", scale=2**20),
+        pair(("kernel_us",), "forward", "backward", share=True),
+        pair(("host_us",), "fwd", "fwd_bwd"),
+        pair(("peak_extra_bytes",), "forward", "backward", scale=2**20),
         text(at(result, positions, ("grad_rel_err", "table"))),
         text(at(result, positions, ("correctly_rounded",))),
     ]

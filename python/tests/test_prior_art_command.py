@@ -1,0 +1,142 @@
+"""The command: what it says, what it refuses, and what it leaves behind."""
+
+import io
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from prior_art_case import CASE, REPOSITORY, TINY, right
+from rowloom.prior_art import command, environment, output, report
+from rowloom.prior_art.implementations import MAKERS, Unavailable
+from rowloom.prior_art.progress import Progress
+from rowloom.prior_art.reports import read
+
+
+def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise output.OutputError("no")
+
+    monkeypatch.setattr(command, "measure", broken)
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    assert command.main(arguments) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert capsys.readouterr().err.endswith("error: no\n")
+
+
+def test_what_is_wrong_with_the_surroundings_costs_no_measurement(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("no such file")
+
+    monkeypatch.setattr(environment, "environment", broken)
+    monkeypatch.setattr(command, "measure", lambda *_: pytest.fail("it was measured"))
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    assert command.main(arguments) == 1
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("an illegal memory access was encountered\nmore")
+
+    monkeypatch.setattr(command, "measure", broken)
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    assert command.main(arguments) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "error: the run ended without a report: RuntimeError: an illegal memory access was encountered"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--op", "row_gather", "--out", "r.json"], "invalid choice"),
+        (["--op", "adaln_row_gather"], "--out"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "tpu"], "tpu is no device here"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--device", "cuda:99"], "cuda:99 is not there"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "4,x"], "x is no number from 1"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--layout", "blok"], "invalid choice"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--implementations", "x"], "x is no implementation"),
+    ],
+)
+def test_wrong_usage_is_2_and_says_why(arguments, why, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(arguments)
+    assert stopped.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
+    for path, why in [(tmp_path / "no" / "r.json", "does not exist"), (tmp_path, "names a folder")]:
+        assert command.main(["--op", "adaln_row_gather", "--out", str(path)]) == 2
+        assert why in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["--help"])
+    assert stopped.value.code == 0
+    assert "python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json" in capsys.readouterr().out
+
+
+def test_the_command_as_a_whole(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
+    path = tmp_path / "r.json"
+    asked = ["--op", "adaln_row_gather", "--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
+    assert command.main([*asked, "--layout", "block", "--implementations", "diffusers,diffusers_six,rl_kernel"]) == 0
+    content = read(path)
+    assert list(content["results"]["plain"]) == ["diffusers", "diffusers_six", "rl_kernel"]
+    assert content["environment"]["layout"] == "block"
+    assert content["protocol"]["hidden"] == 8
+    assert content["protocol"]["positions"] == list(TINY.positions)
+    captured = capsys.readouterr()
+    assert "batch invariant" in captured.out
+    assert "diffusers_six: checks:" in captured.err
+    assert not any(found.name.startswith(".rowloom-") for found in tmp_path.iterdir())
+
+
+def test_a_missing_rowloom_is_a_failure_that_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
+    monkeypatch.setattr(command, "make", lambda names, device: {"rowloom": Unavailable("broken"), "x": right()})
+    path = tmp_path / "r.json"
+    assert command.main(["--op", "adaln_row_gather", "--out", str(path), "--quick", "--device", "cpu", "--hidden", "8"]) == 1
+    assert capsys.readouterr().err.endswith("error: rowloom was not measured: broken\n")
+    assert read(path)["results"]["plain"]["rowloom"] == {"unavailable": "broken"}
+
+
+def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for stream in (io.StringIO(), Terminal()):
+        progress = Progress(stream)
+        progress.begin("diffusers: checks", 3)
+        progress.tick(3)
+        progress.end("unavailable: no")
+        text = stream.getvalue()
+        assert ("\r" in text) == stream.isatty()
+        assert text.endswith("diffusers: checks: 0.0 s, unavailable: no\n")
+
+
+def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):
+    in_repository = REPOSITORY / environment.THIS_FILE == Path(environment.__file__).resolve()
+    if shutil.which("git") and (REPOSITORY / ".git").exists() and in_repository:
+        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        assert environment.commit()[0] == head.stdout.strip()
+    elsewhere = tmp_path / "environment.py"
+    elsewhere.write_text("")
+    monkeypatch.setattr(environment, "__file__", str(elsewhere))
+    monkeypatch.delenv("ROWLOOM_COMMIT", raising=False)
+    assert environment.commit() == (None, None)
+    monkeypatch.setenv("ROWLOOM_COMMIT", "abc-dirty")
+    assert environment.commit() == ("abc", True)
+
+
+def test_every_implementation_of_the_task_has_a_maker():
+    assert set(MAKERS) == {
+        *("rowloom", "rowloom_f64", "rowloom_checked", "rowloom_deferred"),
+        *("diffusers", "diffusers_six", "torch_compile", "rl_kernel"),
+    }
+    assert torch.device("cpu") == CASE.device
