@@ -27,8 +27,13 @@ pub(crate) fn view_mut<'a>(device: &'a Device, matrix: &'a Matrix<'_>) -> Result
 /// A framework's stream.
 pub(crate) fn stream(device: &Device, raw: u64) -> Result<Stream, Error> {
     // SAFETY: the caller names a stream of the device's primary context, which is the one that
-    // frameworks use, and keeps it while work is queued on it. Nothing of ours is left on it after a
-    // call but a deferred check, and that is not touched again unless the stream is named again.
+    // frameworks use, and keeps it while work is queued on it. What is kept of it after a call is its
+    // number and what we note of it, for a deferred check (`device::DEFERRED`) and for as long as a
+    // `Launch` is remembered. That needs no stream to be there: one that is borrowed is never closed
+    // by us, and memory of ours is queued and freed on it within a call alone: results, plans and scratch
+    // of a launch are the framework's, and the word of a deferred check is not freed by the stream. The driver
+    // is called with it again only when it is named anew, by a caller who promises the same again, or by
+    // the framework as its current one, on which alone `Recent` and `Launch::backward` use a launch.
     unsafe { Stream::from_raw(device, raw) }
 }
 

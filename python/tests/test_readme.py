@@ -1,17 +1,22 @@
-"""The README's Python example runs as it stands."""
-
-import re
-from pathlib import Path
+"""The Python examples of both READMEs run as they stand."""
 
 import pytest
+from pages import examples, run
 
-# Beside the tests where they are laid out to be run, else at the root of the repository.
-README = next(folder / "README.md" for folder in Path(__file__).parents if (folder / "README.md").is_file())
+
+def only_example(page: str) -> str:
+    pytest.importorskip("torch", reason=f"skipped: no torch: the example of {page} is of it")
+    found = examples(page)
+    assert len(found) == 1, f"{page} has one Python example"
+    return found[0]
 
 
 def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch", reason="skipped: no torch: the README's example trains with it")
-    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 1, "the README has one Python example"
-    exec(compile(blocks[0], str(README), "exec"), {"__name__": "readme"})
+    run(only_example("README.md"), {})
     assert "loss" in capsys.readouterr().out
+
+
+def test_the_example_of_the_package_runs() -> None:
+    names = run(only_example("python/README.md"), {})
+    assert names["gate"].shape == (1000, 64)
+    assert names["gate"].requires_grad
