@@ -6,6 +6,7 @@
 //! cargo xtask test python    the Python package alone: types, wheel, tests of the wheel
 //! cargo xtask nvrtc          finds or fetches NVRTC; the last line printed is its path
 //! cargo xtask wheel          the Python package as users install it; the last line printed is its path
+//! cargo xtask third-party    python/THIRD_PARTY.md: what is linked into that package, with licenses
 //! cargo xtask bundle         release test binaries for a GPU machine without a Rust toolchain
 //! ```
 #![expect(clippy::print_stdout, reason = "a command talks to its user")]
@@ -15,6 +16,7 @@ mod command;
 mod nvrtc;
 mod python;
 mod test;
+mod third_party;
 mod totals;
 
 use std::process::ExitCode;
@@ -27,10 +29,9 @@ fn main() -> ExitCode {
         ["test", "python"] => test::run_package(),
         ["nvrtc"] => nvrtc::path().map(|path| println!("{}", path.display())),
         ["wheel"] => python::wheel().map(|path| println!("{}", path.display())),
+        ["third-party"] => third_party::write(),
         ["bundle"] => bundle::run_bundle(),
-        _ => {
-            Err("write `cargo xtask test`, `cargo xtask test python`, `cargo xtask nvrtc`, `cargo xtask wheel` or `cargo xtask bundle`".to_owned())
-        }
+        _ => Err("write `cargo xtask` and test, test python, nvrtc, wheel, third-party or bundle".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{root, run, target, works};
+use crate::third_party;
 use crate::totals::{Totals, pytest};
 
 /// How a wheel is built.
@@ -14,9 +15,11 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// What the package's tests are, below the repository: the tests themselves, pytest's settings, and the page whose
-/// example is one of them.
-const TESTS: [&str; 3] = ["python/tests", "python/pyproject.toml", "README.md"];
+/// What the package's tests are, below the repository: the tests themselves and pytest's settings.
+const TESTS: [&str; 2] = ["python/tests", "python/pyproject.toml"];
+
+/// The pages whose examples are tests too, which `tests/pages.py` finds.
+const PAGES: [&str; 3] = ["README.md", "docs/python.md", "python/README.md"];
 
 /// Checks the package's types, builds its wheel, and tests that wheel where the source is not to be found.
 pub(crate) fn test(nvrtc: &Path) -> Result<Totals, String> {
@@ -38,13 +41,21 @@ pub(crate) fn wheel() -> Result<PathBuf, String> {
     build(&environment()?, Profile::Release, &target().join("wheels"))
 }
 
-/// Copies the tests into a folder of their own.
+/// Copies the tests, and the pages that are tests, into a folder of their own.
 pub(crate) fn lay_tests(to: &Path) -> Result<(), String> {
     empty(to)?;
+    let copy = |from: &Path, to: PathBuf| {
+        copy_all(from, &to).map_err(|error| format!("cannot copy {}: {error}", from.display()))
+    };
     for from in TESTS {
         let from = root().join(from);
-        let name = from.file_name().unwrap_or_default();
-        copy_all(&from, &to.join(name)).map_err(|error| format!("cannot copy {}: {error}", from.display()))?;
+        copy(&from, to.join(from.file_name().unwrap_or_default()))?;
+    }
+    for page in PAGES {
+        let place = to.join("pages").join(page);
+        let folder = place.parent().unwrap_or(to);
+        std::fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        copy(&root().join(page), place)?;
     }
     Ok(())
 }
@@ -74,8 +85,9 @@ fn environment() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Builds the wheel as the one file of a folder.
+/// Builds the wheel as the one file of a folder; it says what is linked into it.
 fn build(python: &Path, profile: Profile, to: &Path) -> Result<PathBuf, String> {
+    third_party::check()?;
     empty(to)?;
     let mut maturin = Command::new(python);
     maturin.current_dir(root()).args(["-m", "maturin", "build", "--manifest-path", "python/Cargo.toml"]);
