@@ -142,9 +142,11 @@ def test_the_cache_is_bounded_and_forgets_the_least_recent() -> None:
     assert cache.stats().entries == 2
     assert cache.stats().bytes <= 2 * one
     cache = plans.PlanCache(limit=one - 1)
-    cache.keep(0, [indices[0]], made[0])
-    assert cache.stats() == (0, 0, 0, 0)
+    for key in (0, 1):
+        cache.keep(key, [indices[key]], made[key])
+        assert cache.stats() == (0, 0, 1, one), "the newest is kept whatever it takes"
     cache.clear()
+    assert cache.stats() == (0, 0, 0, 0)
 
 
 def test_plans_keep_whole_storages_and_count_them() -> None:
@@ -307,3 +309,26 @@ def test_what_no_version_shows_on_a_gpu_is_as_documented(cuda: str) -> None:
     assert all_same_bytes(f(table, timestep, modality), before), "docs/python.md says that .data is not seen"
     rt.clear_plans()
     assert right(table, timestep, modality)
+
+
+def test_a_storage_counts_once_and_the_newest_plan_is_kept(device: str) -> None:
+    large = torch.zeros(40 << 20, dtype=torch.int64, device=device)
+    assert large.nbytes > 256 << 20
+    table = normal((3, 8), device)
+    before = rt.plan_stats()
+    slices = [large[at * 100 : at * 100 + 100] for at in range(3)]
+    for _ in range(4):
+        for index in slices[:1]:
+            rt.row_gather(table, index)
+    after = rt.plan_stats()
+    assert (after.misses - before.misses, after.entries) == (1, 1)
+    assert large.nbytes < after.bytes < large.nbytes + 10_000
+    small = torch.zeros(20 << 20, dtype=torch.uint8, device=device)
+    rt.clear_plans()
+    before = rt.plan_stats()
+    for _ in range(3):
+        for at in range(10):
+            rt.row_gather(table, small[at * 100 : at * 100 + 100])
+    after = rt.plan_stats()
+    assert (after.misses - before.misses, after.entries) == (10, 10)
+    assert small.nbytes < after.bytes < small.nbytes + 100_000

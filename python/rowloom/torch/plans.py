@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ENTRIES = 64
 BYTES = 256 << 20
-"""What automatic plans keep alive at most: their state and the storages of their indices."""
+"""What automatic plans keep alive at most, the newest apart: their state and the storages of their indices."""
 
 
 class RowPlan:
@@ -136,7 +136,12 @@ class _Entry(NamedTuple):
     """Aliases: while they live no other storage has their identity."""
     copies: tuple[Tensor, ...]
     """What the indices held, on the CPU: there edits that no version shows are seen too."""
-    bytes: int
+    storages: dict[int, int]
+    """Bytes of each storage of the indices, by its identity."""
+
+    def own_bytes(self) -> int:
+        """Beside the storages."""
+        return self.plan.state.nbytes + sum([copy.nbytes for copy in self.copies])
 
 
 class PlanCache:
@@ -154,6 +159,8 @@ class PlanCache:
         self._lock = threading.RLock()
         self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._bytes = 0
+        self._storages: dict[int, int] = {}
+        """For each storage how many entries keep it alive: it counts once."""
         self._hits = 0
         self._misses = 0
         self._recents: list[Recent] = []
@@ -180,25 +187,27 @@ class PlanCache:
         """Keeps a plan of these indices, and forgets the least recently used beyond the limits."""
         storages = {private.storage_identity(x): x.untyped_storage().nbytes() for x in indices}
         copies = tuple(x.clone() for x in indices if x.is_cpu)
-        size = sum(storages.values()) + plan.state.nbytes + sum(copy.nbytes for copy in copies)
-        if size > self._limit_bytes:
-            return
-        entry = _Entry(plan, tuple(x.detach() for x in indices), copies, size)
+        entry = _Entry(plan, tuple(x.detach() for x in indices), copies, storages)
         plan.cached = True
         gone = []
         with self._lock:
             replaced = self._entries.pop(key, None)
             if replaced is not None:
+                self._let_go(replaced)
                 gone.append(replaced)
             self._entries[key] = entry
-            self._bytes += size - (0 if replaced is None else replaced.bytes)
-            while len(self._entries) > self._limit_entries or self._bytes > self._limit_bytes:
+            self._bytes += entry.own_bytes()
+            for storage, size in storages.items():
+                count = self._storages.get(storage, 0)
+                self._storages[storage] = count + 1
+                self._bytes += 0 if count else size
+            while len(self._entries) > self._limit_entries or (self._bytes > self._limit_bytes and len(self._entries) > 1):
                 at, oldest = self._entries.popitem(last=False)
-                if any([recent.was_used(oldest.plan.state) for recent in self._recents]):
+                if oldest is entry or any([recent.was_used(oldest.plan.state) for recent in self._recents]):
                     # Calls that were like earlier ones have found it without asking here.
                     self._entries[at] = oldest
                     continue
-                self._bytes -= oldest.bytes
+                self._let_go(oldest)
                 gone.append(oldest)
         for entry in gone:
             entry.plan.cached = False
@@ -206,6 +215,16 @@ class PlanCache:
                 recent.forget(entry.plan.state)
         # Memory goes here, outside of the lock.
         del gone
+
+    def _let_go(self, entry: _Entry) -> None:
+        """Counts an entry no longer. The lock is held."""
+        self._bytes -= entry.own_bytes()
+        for storage, size in entry.storages.items():
+            count = self._storages.pop(storage)
+            if count > 1:
+                self._storages[storage] = count - 1
+            else:
+                self._bytes -= size
 
     def recent(self, kernel: Kernel) -> Recent:
         """The latest calls of a kernel, which keep no plan longer than this does."""
@@ -223,6 +242,7 @@ class PlanCache:
         with self._lock:
             gone = self._entries
             self._entries = OrderedDict()
+            self._storages = {}
             self._bytes = 0
         for entry in gone.values():
             entry.plan.cached = False
