@@ -13,8 +13,8 @@ use pyo3::types::PyTuple;
 use rowloom::{ElementType, Error};
 
 use crate::argument::{Argument, Holds};
-use crate::device::Place;
 use crate::error::Refused;
+use crate::place::Place;
 
 /// Most axes of an array: those of an output of several tensors.
 pub(crate) const MOST_AXES: usize = 3;

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use crate::array::Matrix;
 use crate::borrowed;
 use crate::call::{self, Matrices, Named, Optional, Reader};
-use crate::device::Place;
 use crate::error::Refused;
 use crate::items::{Items, Plans};
+use crate::place::Place;
 use crate::plan;
 use crate::scratch::{with_scratch, workspace};
 

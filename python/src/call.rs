@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use crate::argument::Argument;
 use crate::array::{Array, Matrix};
 use crate::borrowed;
-use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Items;
+use crate::place::Place;
 
 /// An array and what errors call it.
 pub(crate) type Named<'a, 'k> = (Argument<'k>, Matrix<'a>);

@@ -1,27 +1,11 @@
-//! Where arrays live, and the streams of their frameworks.
+//! The devices that arrays live on, and the streams of their frameworks.
 
-use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rowloom::{Device, Error, Stream, Tiling};
 
 use crate::borrowed;
-
-/// Where an array lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Cpu,
-    Cuda(u32),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Cpu => f.write_str("cpu"),
-            Place::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
-        }
-    }
-}
+use crate::place::Place;
 
 /// GPUs by number, each looked up once.
 static GPUS: Mutex<Vec<Option<&'static Device>>> = Mutex::new(Vec::new());

@@ -6,7 +6,6 @@ use rowloom::PlanSizes;
 use smallvec::SmallVec;
 
 use crate::error::Refused;
-use crate::plan::Sizes;
 
 /// The objects of a sequence, held: on the stack, for kernels of a usual size.
 pub(crate) struct Items<'py>(pub(crate) SmallVec<[Bound<'py, PyAny>; 16]>);
@@ -24,6 +23,9 @@ impl<'py> FromPyObject<'_, 'py> for Items<'py> {
         Ok(Items(object.try_iter()?.collect::<PyResult<_>>()?))
     }
 }
+
+/// Sizes of a plan, as Python sees them.
+pub(crate) type Sizes = (u64, u64, u32, u64, u64, u64);
 
 /// A plan as plain data.
 pub(crate) struct PlanData<'py> {

@@ -211,7 +211,7 @@ impl Kernel {
         indices: Items<'_>,
         counts: &Bound<'_, PyDict>,
         state: Bound<'_, PyAny>,
-    ) -> Result<crate::plan::Sizes, Refused> {
+    ) -> Result<crate::items::Sizes, Refused> {
         crate::plan::build(py, self.declaration, stream, expression, &indices, &Counts::of(counts)?, &state)
     }
 

@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 use crate::array::exchange::Described;
 use crate::array::{Matrix, torch};
 use crate::borrowed;
-use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Plans;
+use crate::place::Place;
 use crate::plan;
 use crate::scratch::{with_scratch, workspace};
 

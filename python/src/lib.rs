@@ -23,13 +23,14 @@ mod items;
 mod kernel;
 mod launch;
 mod metadata;
+mod place;
 mod plan;
 mod recent;
 mod scratch;
 
-use device::Place;
 use error::Refused;
 use items::PlanData;
+use place::Place;
 use pyo3::prelude::*;
 #[cfg(feature = "module")]
 use rowloom_op_adaln as _;
@@ -74,7 +75,7 @@ fn repeat_plan(
     plan: PlanData<'_>,
     batch: u64,
     state: Bound<'_, PyAny>,
-) -> Result<plan::Sizes, Refused> {
+) -> Result<items::Sizes, Refused> {
     plan::repeat(py, stream, &plan, batch, &state)
 }
 

@@ -9,12 +9,9 @@ use crate::argument::{Argument, Holds};
 use crate::array::{Array, Matrix};
 use crate::borrowed;
 use crate::call::{self, Named, Reader};
-use crate::device::Place;
 use crate::error::Refused;
-use crate::items::{Counts, Items, PlanData, Plans};
-
-/// Sizes of a plan, as Python sees them.
-pub(crate) type Sizes = (u64, u64, u32, u64, u64, u64);
+use crate::items::{Counts, Items, PlanData, Plans, Sizes};
+use crate::place::Place;
 
 /// Plans on the stack.
 pub(crate) type Owned = SmallVec<[RowPlan; 2]>;

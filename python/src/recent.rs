@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 
 use crate::array::exchange::Described;
 use crate::array::torch;
-use crate::device::Place;
 use crate::error::Refused;
 use crate::items::Plans;
 use crate::launch::{Argument, Index, Launch, Output};
+use crate::place::Place;
 
 /// Calls that are remembered of a kernel.
 const MOST: usize = 8;

@@ -8,8 +8,8 @@ use crate::argument::{Argument, Holds};
 use crate::array::{Array, Matrix};
 use crate::borrowed;
 use crate::call;
-use crate::device::Place;
 use crate::error::Refused;
+use crate::place::Place;
 
 const SCRATCH: Argument<'static> = Argument::of("the workspace", Holds::One(ElementType::Int(IntType::U8)));
 

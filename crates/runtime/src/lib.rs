@@ -33,6 +33,7 @@ mod files;
 #[doc(hidden)]
 pub mod generated;
 mod graph;
+mod grouped;
 mod host;
 mod launch;
 mod modules;

@@ -10,7 +10,7 @@ use rowloom::ElementType;
 use rowloom::codegen::{DType, IntType};
 
 use super::MOST_AXES;
-use crate::device::Place;
+use crate::place::Place;
 
 /// Fills a description of a tensor, which is valid until Python runs again. -1 with an exception set for one
 /// that DLPack cannot describe.

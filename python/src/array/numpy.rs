@@ -9,8 +9,8 @@ use rowloom::ElementType;
 
 use super::{Array, axes_of, wrong_type};
 use crate::argument::{Argument, ELEMENT_TYPES};
-use crate::device::Place;
 use crate::error::Refused;
+use crate::place::Place;
 
 static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 

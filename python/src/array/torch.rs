@@ -11,8 +11,8 @@ use rowloom::codegen::{DType, IntType};
 use super::exchange::{Described, Exchange};
 use super::{Array, axes_of, wrong_type};
 use crate::argument::{Argument, ELEMENT_TYPES, python_name};
-use crate::device::Place;
 use crate::error::Refused;
+use crate::place::Place;
 
 /// Types and element types of PyTorch: each is one object, so that comparing is one comparison.
 struct Torch {

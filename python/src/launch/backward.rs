@@ -11,8 +11,8 @@ use super::{Argument, Launch, Matrices};
 use crate::array::exchange::Described;
 use crate::array::{Matrix, torch};
 use crate::borrowed;
-use crate::device::Place;
 use crate::error::Refused;
+use crate::place::Place;
 use crate::scratch::{with_scratch, workspace};
 
 /// What `Launch.backward` does.

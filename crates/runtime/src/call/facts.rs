@@ -4,9 +4,9 @@ use rowloom_codegen::ir::{Extent, FloatType, IndexType, InputKind, Kernel, Outpu
 use rowloom_codegen::spec::{Access, SpecError};
 use rowloom_codegen::{Arch, DType, IntType, SClass, Spec};
 
-use super::grouped;
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::grouped;
 use crate::plan::MAX_POSITIONS;
 use crate::tensor::AnyView;
 

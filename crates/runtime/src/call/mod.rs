@@ -23,7 +23,7 @@ use crate::plan::RowPlan;
 use crate::stream::{Lane, Stream};
 use crate::tensor::{AnyView, AnyViewMut};
 use crate::workspace::Workspace;
-pub(crate) use operands::{Operands, Views, arguments, grouped};
+pub(crate) use operands::{Operands, Views, arguments};
 pub use pending::Pending;
 pub(crate) use prepared::PreparedCalls;
 use prepared::{Prepared, prepare};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::Kernel;
 
-use super::{Operands, Prepared, facts, grouped, rows};
+use super::{Operands, Prepared, facts, rows};
 use crate::engine::{DeviceMemory, Queue, Region, Submission, Use, Word};
 use crate::error::Error;
+use crate::grouped;
 use crate::launch::{IndexFault, Place, Places, PlanPlace, TensorPlaces, enqueue, error_word, fetch_error_word};
 use crate::modules::Ready;
 use crate::plan::{RowPlan, fault};

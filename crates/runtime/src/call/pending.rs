@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rowloom_codegen::ir::Kernel;
 
-use super::grouped;
 use super::prepared::Prepared;
 use crate::engine::{Check, Word};
 use crate::error::Error;
+use crate::grouped;
 use crate::launch::IndexFault;
 use crate::plan::fault;
 use crate::stream::{Lane, Stream};

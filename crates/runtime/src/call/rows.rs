@@ -6,9 +6,9 @@ use rowloom_codegen::ir::{Extent, InputId, InputKind, Kernel, RowId};
 use rowloom_codegen::{Spec, Verified};
 
 use super::facts::Facts;
-use super::grouped;
 use super::operands::arguments;
 use crate::error::Error;
+use crate::grouped;
 use crate::plan::{PendingPlan, RowPlan, RowShape, Term};
 use crate::stream::Stream;
 use crate::tensor::AnyView;

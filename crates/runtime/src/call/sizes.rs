@@ -4,9 +4,10 @@ use rowloom_codegen::ir::OutputKind;
 use rowloom_codegen::{Arch, DType, Spec, Verified};
 
 use super::facts::{self, Facts, Sizes};
-use super::{grouped, operands, rows};
+use super::{operands, rows};
 use crate::element::ElementType;
 use crate::error::Error;
+use crate::grouped;
 use crate::plan::RowPlan;
 use crate::stream::Stream;
 use crate::tensor::{AnyTensor, AnyView};

@@ -15,7 +15,7 @@ pub(crate) use bound::{Bound, HostRows, RowsRef};
 use target::Target;
 pub use tiling::Tiling;
 
-use crate::call::grouped;
+use crate::grouped;
 use crate::tensor::{AnyView, AnyViewMut};
 
 /// Runs a kernel, its tensors one after the other. Sizes, types and rows must have been checked, and every tensor
