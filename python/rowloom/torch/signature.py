@@ -37,7 +37,8 @@ class Signature:
             raise self._misused(f"takes {len(self._names)} tensors, {len(arguments)} were given")
         for name, value in named.items():
             if name in self._counts:
-                if not isinstance(value, int | torch.SymInt):
+                # A tuple: PyTorch 2.8 does not compile a union of types.
+                if not isinstance(value, (int, torch.SymInt)):
                     raise self._misused(f"was given a {type(value).__name__} for {name}, a number of rows")
                 counts[name] = value  # type: ignore[assignment]
             elif name not in self._names:
