@@ -1,14 +1,16 @@
 """The command: what it says, what it refuses, and what it leaves behind."""
 
 import io
+import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from prior_art_case import CASE, REPOSITORY, TINY, right
-from rowloom.prior_art import command, environment, output, report
+from rowloom.prior_art import command, environment, memory, output
 from rowloom.prior_art.implementations import MAKERS, Unavailable
 from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.reports import read
@@ -55,6 +57,8 @@ def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
         (["--op", "adaln_row_gather", "--out", "r.json", "--device", "tpu"], "tpu is no device here"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--device", "cuda:99"], "cuda:99 is not there"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "4,x"], "x is no number from 1"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "99999999999999999999"], "from 1 to 4294967295"),
+        (["--op", "adaln_row_gather", "--out", "r.json", "--hidden", "\u0663"], "from 1 to 4294967295"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--layout", "blok"], "invalid choice"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--implementations", "x"], "x is no implementation"),
     ],
@@ -68,9 +72,35 @@ def test_wrong_usage_is_2_and_says_why(arguments, why, capsys):
 
 def test_an_output_that_cannot_be_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
-    for path, why in [(tmp_path / "no" / "r.json", "does not exist"), (tmp_path, "names a folder")]:
-        assert command.main(["--op", "adaln_row_gather", "--out", str(path)]) == 2
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "beside-speed.svg").mkdir()
+    for path, why in [
+        ("no/r.json", "does not exist"),
+        ("", "names a folder"),
+        ("pipe", "is no regular file"),
+        ("link", "is no regular file"),
+        ("file/r.json", "does not exist"),
+        ("x" * 300, "File name too long"),
+        ("x" * 250, "File name too long"),
+        ("beside.json", "names a folder"),
+        ("a\0b", "cannot be written"),
+    ]:
+        assert command.main(["--op", "adaln_row_gather", "--out", f"{tmp_path}/{path}"]) == 2, path
         assert why in capsys.readouterr().err
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert (tmp_path / "file").read_text() == "kept"
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_a_cpu_has_no_memory_for_is_said_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
+    asked = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--device", "cpu", "--hidden", "1"]
+    monkeypatch.setattr(memory, "available_bytes", lambda: 4097 * (16 + 24) - 1)
+    assert command.main([*asked, "--positions", "3,4097"]) == 1
+    assert "S = 4097 with H = 1 takes" in capsys.readouterr().err
+    assert memory.shortage(CASE, 1) is None
 
 
 def test_help_has_examples(capsys):

@@ -97,6 +97,14 @@ def test_the_rust_command_reads_it(content, tmp_path):
     assert any(line.startswith("S = 130: fwd_bwd_us") for line in lines)
 
 
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    for content in (b"new", b"newer"):
+        output.write(tmp_path / "link.json", content)
+        assert (tmp_path / "link.json").is_symlink()
+        assert (tmp_path / "real.json").read_bytes() == content
+
+
 def test_what_json_has_no_number_for_is_a_word():
     written = json.loads(output.to_json({"a": [math.nan, math.inf, -math.inf, 1.5, None, True]}))
     assert written == {"a": ["NaN", "inf", "-inf", 1.5, None, True]}

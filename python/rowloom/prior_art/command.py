@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from rowloom.prior_art import figures, layouts, output, report
+from rowloom.prior_art import figures, layouts, memory, output, report
 from rowloom.prior_art.implementations import MAKERS, because, make
 from rowloom.prior_art.inputs import Case
 from rowloom.prior_art.measure import measure
@@ -21,6 +21,9 @@ EXAMPLES = """examples:
   python -m rowloom.prior_art --op adaln_row_gather --device cuda:0 --out report.json
   python -m rowloom.prior_art --op adaln_row_gather --layout t2va-15s --positions 4097,109952 --out report.json
 """
+
+MOST = 2**32 - 1
+"""Positions, and columns."""
 
 LARGEST = 131_072
 LARGEST_NEEDS_BYTES = 80 << 30
@@ -67,10 +70,11 @@ def device(word: str) -> torch.device:
 
 
 def positive(word: str) -> int:
-    """A number from 1."""
-    if not word.strip().isdecimal() or int(word) < 1:
-        raise argparse.ArgumentTypeError(f"{word} is no number from 1")
-    return int(word)
+    """A number from 1 that a kernel can count to."""
+    digits = word.strip()
+    if digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MOST)) and 1 <= int(digits) <= MOST:
+        return int(digits)
+    raise argparse.ArgumentTypeError(f"{word:.40} is no number from 1 to {MOST}")
 
 
 def positions(word: str) -> tuple[int, ...]:
@@ -104,7 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
     """0, 1 when something failed, 2 when the command line is wrong."""
     asked = parser().parse_args(arguments)
     try:
-        output.check(asked.out)
+        for path in (asked.out, *figures.files(asked.out)):
+            output.check(path)
     except output.OutputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -113,6 +118,10 @@ def main(arguments: list[str] | None = None) -> int:
         torch.cuda.set_device(on)
     case = Case(on, asked.hidden, asked.layout)
     chosen = asked.positions or sizes(asked.layout, asked.quick, on, asked.hidden)
+    short = memory.shortage(case, max(chosen))
+    if short is not None:
+        print(f"error: {short}", file=sys.stderr)
+        return 1
     protocol = Protocol.quick(chosen) if asked.quick else Protocol(chosen)
     progress = Progress()
     progress.begin("implementations", len(asked.implementations))

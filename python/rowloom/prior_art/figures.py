@@ -25,13 +25,17 @@ def beside(path: Path, report: dict[str, Any]) -> list[str]:
     matplotlib.use("agg")
     lines = []
     for name, figure in (("speed", speed(report)), ("accuracy", accuracy(report))):
-        for kind in ("png", "svg"):
+        for target in files(path, name):
             drawn = io.BytesIO()
-            figure.savefig(drawn, format=kind, dpi=150, bbox_inches="tight")
-            target = path.with_name(f"{path.stem}-{name}.{kind}")
+            figure.savefig(drawn, format=target.suffix[1:], dpi=150, bbox_inches="tight")
             output.write(target, drawn.getvalue())
             lines.append(f"wrote {target}")
     return lines
+
+
+def files(path: Path, *names: str) -> list[Path]:
+    """Where these figures of the report at `path` lie; all of them unless some are named."""
+    return [path.with_name(f"{path.stem}-{name}.{kind}") for name in names or ("speed", "accuracy") for kind in ("png", "svg")]
 
 
 def _where(report: dict[str, Any]) -> str:

@@ -1,14 +1,15 @@
-"""Device memory that a call needs beyond its inputs, outputs and gradients."""
+"""Memory: what a call of a GPU needs beyond its inputs, outputs and gradients, and whether a CPU has enough at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from rowloom.prior_art.implementations import Implementation, Run
-from rowloom.prior_art.inputs import Batch
+from rowloom.prior_art.inputs import Batch, Case
 
 
 def _bytes(tensors: Sequence[Tensor]) -> int:
@@ -34,3 +35,29 @@ def peak_extra_bytes(
     (gradient,) = torch.autograd.grad(outputs, table, tuple(gradients))
     backward = torch.cuda.max_memory_allocated() - before - _bytes(outputs) - _bytes([gradient])
     return {"forward": max(0, forward), "backward": max(0, backward)}
+
+
+def available_bytes() -> int | None:
+    """What the system can give without swapping; None where it does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    line = next((line for line in lines if line.startswith("MemAvailable:")), None)
+    return None if line is None else int(line.split()[1]) << 10
+
+
+def shortage(case: Case, positions: int) -> str | None:
+    """Why a CPU cannot measure so many positions, in one sentence: a system that is short of memory ends the process
+    without a word, where a GPU's allocator says so."""
+    available = available_bytes()
+    if case.device.type == "cuda" or available is None:
+        return None
+    # Two indices of int64, outputs and gradients; copies that come and go are not counted.
+    least = positions * (2 * 8 + 2 * case.bytes_per_position())
+    if least <= available:
+        return None
+    return (
+        f"S = {positions} with H = {case.hidden} takes {least >> 30} GiB and more, and {available >> 30} are there; "
+        "ask for less with --positions or --hidden"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -10,25 +11,38 @@ from pathlib import Path
 from typing import Any
 
 
+PREFIX = ".rowloom-"
+"""What names of files that are not there to stay begin with."""
+
+
 class OutputError(Exception):
     """Nothing can be written there; one sentence."""
 
 
 def check(path: Path) -> None:
     """Fails at once, before any work, when nothing could be written to `path`."""
-    if path.is_dir():
-        raise OutputError(f"--out {path} names a folder; name a file in it")
-    folder = path.parent
-    if not folder.is_dir():
-        raise OutputError(f"--out {path} is in a folder that does not exist; make {folder} first")
-    if not os.access(folder, os.W_OK):
-        raise OutputError(f"--out {path} is in a folder that may not be written; choose another one")
+    try:
+        target = _target(path)
+        folder = target.parent
+        if target.is_dir():
+            raise OutputError(f"--out: {path} names a folder; name a file in it")
+        if not folder.is_dir():
+            raise OutputError(f"--out: {path} is in a folder that does not exist; make {folder} first")
+        # A device or a pipe would be replaced by a file.
+        if target.exists() and not target.is_file():
+            raise OutputError(f"--out: {path} is no regular file; choose another name")
+        # What may be written is not for permissions alone to say.
+        with tempfile.TemporaryFile(prefix=PREFIX, dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        raise OutputError(f"--out: {path!s:.200} cannot be written: {_why(error)}") from error
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes beside `path` and renames."""
+    """Writes beside `path`, or beside what it links to, and renames."""
     try:
-        descriptor, beside = tempfile.mkstemp(prefix=".rowloom-", dir=path.parent)
+        target = _target(path)
+        descriptor, beside = tempfile.mkstemp(prefix=PREFIX, dir=target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -36,12 +50,25 @@ def write(path: Path, content: bytes) -> None:
             umask = os.umask(0)
             os.umask(umask)
             os.chmod(beside, 0o666 & ~umask)
-            os.replace(beside, path)
+            os.replace(beside, target)
         except BaseException:
             os.unlink(beside)
             raise
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{path} cannot be written: {_why(error)}") from error
+
+
+def _target(path: Path) -> Path:
+    """Where links lead."""
+    target = path.resolve()
+    # A name that is too long, or no name, is found by asking for it.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        target.lstat()
+    return target
+
+
+def _why(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def to_json(report: dict[str, Any]) -> bytes:
