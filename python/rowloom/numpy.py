@@ -8,15 +8,16 @@ tables (rows, chunks·H), indices (S,); any row stride and offset is read in pla
 `rowloom.torch` on any device.
 """
 
-import inspect
+import importlib
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rowloom import _native, shapes
+from rowloom import _native, numbers, shapes
+from rowloom.signature import Signature
 
 if TYPE_CHECKING:
     from rowloom._native import Kernel, PlanSizes
@@ -30,15 +31,26 @@ _CPU = 0
 class RowPlan:
     """Which row each position has, checked and in order: a copy, so later edits of the indices do not change it.
 
-    `state` is an int32 array and `sizes` are plain integers. The content of the state is trusted: only
-    `function.plan` and `repeat` make one.
+    `state` is an int32 array, which cannot be written, and `sizes` are plain integers. The content of the state is
+    trusted: only `function.plan` and `repeat` make one.
     """
 
-    __slots__ = ("sizes", "state")
+    __slots__ = ("_sizes", "_state")
 
     def __init__(self, state: NDArray[np.int32], sizes: "PlanSizes") -> None:
-        self.state = state
-        self.sizes = sizes
+        state.flags.writeable = False
+        self._state = state
+        self._sizes = sizes
+
+    @property
+    def state(self) -> NDArray[np.int32]:
+        """An int32 array."""
+        return self._state
+
+    @property
+    def sizes(self) -> "PlanSizes":
+        """Plain integers; the first two are S and R."""
+        return self._sizes
 
     @property
     def positions(self) -> int:
@@ -56,13 +68,19 @@ class RowPlan:
         Raises `ValueError` for a batch of no sequences, or of more positions than a plan can have.
         """
         positions, rows, block = self.sizes[:3]
-        if batch < 1:
-            raise ValueError(f"the batch of the plan has {batch} sequences; it must have at least 1")
+        batch = numbers.batch(batch, positions)
         state = np.empty(_native.plan_elements(positions * batch, rows, block), np.int32)
         return RowPlan(state, _native.repeat_plan(_CPU, (self.state, self.sizes), batch, state))
 
     def __repr__(self) -> str:
         return f"RowPlan(positions={self.positions}, rows={self.rows})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
+        """Nothing of it changes."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a RowPlan cannot be pickled, since its content is trusted: make it anew from the indices")
 
 
 Plans: TypeAlias = RowPlan | Sequence[RowPlan]
@@ -79,18 +97,15 @@ class RowFunction:
     for arguments and element types; `ValueError` for sizes, strides and plans.
     """
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, module: str, kernel: "Kernel") -> None:
+        self._module = module
         self._kernel = kernel
-        self._names = tuple(declared.name for declared in kernel.inputs)
+        self._signature = Signature(kernel, {"plan": None})
+        self._names = self._signature.names
         self._orders: dict[Kernel, RowFunction] = {}
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        self._arguments = [
-            *[inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self._names],
-            *[inspect.Parameter(name, keyword) for name in kernel.open_counts],
-        ]
-        self.__signature__ = inspect.Signature([*self._arguments, inspect.Parameter("plan", keyword, default=None)])
+        self.__signature__ = self._signature.python
 
     def __repr__(self) -> str:
         return f"<rowloom kernel {self.__name__}{self.__signature__}>"
@@ -102,7 +117,7 @@ class RowFunction:
             np.empty(shape if output.tensors == 1 else (output.tensors, *shape), self._dtype(output.dtype, inputs))
             for output, shape in zip(self._kernel.outputs, shapes.output_shapes(self._kernel, sizes), strict=True)
         ]
-        self._kernel.forward(_CPU, inputs, outputs, _data(plan), "now", counts)
+        self._kernel.forward(_CPU, inputs, outputs, self._data(plan), "now", counts)
         results: list[Array] = []
         for output, array in zip(self._kernel.outputs, outputs, strict=True):
             results.extend([array] if output.tensors == 1 else array)
@@ -114,40 +129,20 @@ class RowFunction:
         `rows` is the number of rows that the expression reads or sums into: R, where a table has R rows; it may
         be left out where the declaration says it. An index out of its bound is an `IndexError`.
         """
-        expressions = self._kernel.row_expressions
-        if not 0 <= expression < len(expressions):
-            raise ValueError(f"{self.__name__} has {len(expressions)} row expressions; there is no number {expression}")
-        text, inputs, extent = expressions[expression]
-        names = [self._names[at] for at in inputs]
-        call = f"{self.__name__}.plan({', '.join(names)}, rows=…)"
-        if len(indices) != len(names):
-            raise TypeError(f"{call} takes {len(names)} indices, not {len(indices)}")
+        number, names, count, counts = self._signature.planned(indices, rows, expression)
         for name, index in zip(names, indices, strict=True):
             self._check_array(name, index)
-        counts: dict[str, int] = {}
-        if extent.count is None:
-            if rows is not None and rows != extent.numerator:
-                raise ValueError(f"{self.__name__}: {text} has {extent.numerator} rows, not {rows}")
-            rows = extent.numerator
-        elif rows is None:
-            raise TypeError(f"{call} needs rows, the number of rows that {text} may take")
-        else:
-            self._check_rows("rows", rows)
-            scaled, rest = divmod(rows * extent.denominator, extent.numerator)
-            if rest:
-                raise ValueError(f"{self.__name__}: {text} cannot have {rows} rows, which is no multiple of {extent.numerator}")
-            counts[extent.count] = scaled
         positions = indices[0].shape[0] if indices[0].ndim else 0
         # Sizes that no plan can have are for the call to refuse.
-        elements = _native.plan_elements(positions, rows, self._kernel.block) if positions > 0 else 0
+        elements = _native.plan_elements(positions, count, self._kernel.block) if positions > 0 else 0
         state = np.empty(elements, np.int32)
-        return RowPlan(state, self._kernel.plan(_CPU, expression, indices, counts, state))
+        return RowPlan(state, self._kernel.plan(_CPU, number, indices, counts, state))
 
     def backward(
         self,
         cotangents: Array | Sequence[Array | None],
         *arguments: Array,
-        wants: Sequence[str] | None = None,
+        wants: str | Sequence[str] | None = None,
         gradient_dtype: DTypeLike | None = None,
         plan: Plans | None = None,
         **named: Any,
@@ -159,19 +154,15 @@ class RowFunction:
         """
         kernel = self._kernel
         inputs, counts = self._bind(arguments, named)
-        able = [declared.name for declared in kernel.inputs if declared.differentiable]
-        wants = able if wants is None else list(wants)
-        for name in wants:
-            if name not in able:
-                raise ValueError(f"{self.__name__} has no gradient of {name!r}; it has those of {', '.join(able)}")
+        dtypes = self._gradient_dtypes(inputs, gradient_dtype)
+        wants = self._signature.wanted(wants)
         gradients: dict[str, Array] = {}
-        for declared, array in zip(kernel.inputs, inputs, strict=True):
-            if declared.name in wants:
-                rounded = gradient_dtype is None or declared.kind != "table"
-                gradients[declared.name] = np.empty(array.shape, array.dtype if rounded else gradient_dtype)
+        for name, array, dtype in zip(self._names, inputs, dtypes, strict=True):
+            if name in wants:
+                gradients[name] = np.empty(array.shape, dtype)
         if gradients:
             places = [gradients.get(name) for name in self._names]
-            kernel.backward(_CPU, inputs, self._cotangents(cotangents, inputs, counts), places, _data(plan), None)
+            kernel.backward(_CPU, inputs, self._cotangents(cotangents, inputs, counts), places, self._data(plan), None)
         return tuple(gradients[name] for name in wants)
 
     def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
@@ -180,7 +171,22 @@ class RowFunction:
         kernel = self._kernel.with_order(block=block, accumulate=accumulate)
         if kernel is self._kernel:
             return self
-        return self._orders.setdefault(kernel, RowFunction(kernel))
+        return self._orders.setdefault(kernel, RowFunction(self._module, kernel))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name, so that what holds a function can be copied and saved."""
+        return _found, (self._module, self.__name__, self._kernel.block, self._kernel.accumulate)
+
+    def _gradient_dtypes(self, inputs: Sequence[Array], given: DTypeLike | None) -> list[np.dtype[Any]]:
+        """The type of each input's gradient. `ValueError` for one that gradients of tables cannot have."""
+        own = [array.dtype for array in inputs]
+        if given is None:
+            return own
+        dtype = np.dtype(given)
+        tables = [one for kind, one in zip(self._signature.kinds, own, strict=True) if kind == "table"]
+        if dtype != np.float32 and (not tables or any(one != dtype for one in tables)):
+            raise ValueError(f"{self.__name__}: gradient_dtype is {dtype}; it may be float32, or the type of the table")
+        return [dtype if kind == "table" else one for kind, one in zip(self._signature.kinds, own, strict=True)]
 
     def _cotangents(
         self, cotangents: Array | Sequence[Array | None], inputs: Sequence[Array], counts: Mapping[str, int]
@@ -189,9 +195,13 @@ class RowFunction:
         outputs = self._kernel.outputs
         expected = sum(output.tensors for output in outputs)
         # One result is one array, with rows and not results on its first axis.
-        given = [cotangents] if isinstance(cotangents, np.ndarray) and expected == 1 else list(cotangents)
+        several = hasattr(cotangents, "__iter__") and not (isinstance(cotangents, np.ndarray) and expected == 1)
+        given: list[Any] = list(cotangents) if several else [cotangents]
         if len(given) != expected:
             raise TypeError(f"{self.__name__}.backward takes {expected} cotangents, not {len(given)}")
+        for at, array in enumerate(given):
+            if array is not None:
+                self._check_array(f"cotangents[{at}]", array)
         sizes = shapes.sizes(self._kernel, [array.shape for array in inputs], counts)
         found = shapes.output_shapes(self._kernel, sizes)
         like = [(output, shape) for output, shape in zip(outputs, found, strict=True) for _ in range(output.tensors)]
@@ -204,26 +214,27 @@ class RowFunction:
 
     def _bind(self, arguments: Sequence[Array], named: Mapping[str, Any]) -> tuple[list[Array], dict[str, int]]:
         """Arrays in order, and the row counts that no array tells."""
-        try:
-            bound = inspect.Signature(self._arguments).bind(*arguments, **named).arguments
-        except TypeError as error:
-            raise TypeError(f"{self.__name__}{self.__signature__}: {error}") from None
-        for name in self._names:
-            self._check_array(name, bound[name])
-        for name in self._kernel.open_counts:
-            self._check_rows(name, bound[name])
-        return [bound[name] for name in self._names], {name: bound[name] for name in self._kernel.open_counts}
-
-    def _check_rows(self, name: str, rows: object) -> None:
-        if not isinstance(rows, int | np.integer):
-            raise TypeError(f"{self.__name__}: {name} is {rows!r}; it must be a number of rows")
-        if rows < 1:
-            raise ValueError(f"{self.__name__}: {name} is {rows}; it must be at least 1")
+        inputs, counts = self._signature.bind(arguments, named)
+        for name, array in zip(self._names, inputs, strict=True):
+            self._check_array(name, array)
+        return list(inputs), counts
 
     def _check_array(self, name: str, array: object) -> None:
         if not isinstance(array, np.ndarray):
             kind = type(array).__name__
             raise TypeError(f"{self.__name__}: {name} is a {kind}; rowloom.numpy takes arrays, rowloom.torch tensors")
+
+    def _data(self, plan: object) -> list[tuple[Array, "PlanSizes"]] | None:
+        """Plans as plain data."""
+        if plan is None:
+            return None
+        data = []
+        for one in plan if hasattr(plan, "__iter__") else (plan,):
+            if not isinstance(one, RowPlan):
+                kind = type(one).__name__
+                raise TypeError(f"{self.__name__}: plan is a {kind}; {self.__name__}.plan(…) makes a RowPlan of rowloom.numpy")
+            data.append((one.state, one.sizes))
+        return data
 
     def _dtype(self, dtype: str, inputs: Sequence[Array]) -> DTypeLike:
         """The type of an output: that of an input of the same type parameter, or fixed."""
@@ -233,11 +244,10 @@ class RowFunction:
         return np.dtype(dtype)
 
 
-def _data(plan: Plans | None) -> list[tuple[Array, "PlanSizes"]] | None:
-    """Plans as plain data."""
-    if plan is None:
-        return None
-    return [(one.state, one.sizes) for one in ([plan] if isinstance(plan, RowPlan) else plan)]
+def _found(module: str, name: str, block: int, accumulate: str) -> RowFunction:
+    """The function that was saved."""
+    functions = _FUNCTIONS if module == _native.__name__ else vars(register(importlib.import_module(module)))
+    return functions[name].with_order(block=block, accumulate=accumulate)
 
 
 def register(module: Any) -> SimpleNamespace:
@@ -249,7 +259,7 @@ def register(module: Any) -> SimpleNamespace:
         raise ImportError(
             f"{module.__name__} was built with rowloom {module.__version__}, but this is {_native.__version__}: build it anew"
         )
-    return SimpleNamespace(**{kernel.name: RowFunction(kernel) for kernel in module.kernels()})
+    return SimpleNamespace(**{kernel.name: RowFunction(module.__name__, kernel) for kernel in module.kernels()})
 
 
 _FUNCTIONS: dict[str, RowFunction] = vars(register(_native))

@@ -1,6 +1,8 @@
 """`rowloom.numpy`: the kernels as functions over arrays."""
 
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from reference import adaln_rows, chunks, ordered_sum, rounded
 import rowloom
 from rowloom import _native
 from rowloom import numpy as rn
+from rowloom import numpy as rowloom_numpy
 
 needs_bfloat16 = pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes, NumPy's bfloat16, is not installed")
 FLOATS = ["float32", "float16", pytest.param("bfloat16", marks=needs_bfloat16)]
@@ -156,13 +159,14 @@ def test_plans() -> None:
 def test_misuse() -> None:
     table, row = np.ones((3, 2), np.float32), np.array([0, 2])
     no_array: Any = [1.0]
+    rn: Any = rowloom_numpy
     misuses: list[tuple[Callable[[], object], type[Exception], str]] = [
-        (lambda: rn.row_gather(table), TypeError, r"row_gather\(table, row, \*, plan=None\): missing a required argument: 'row'"),
+        (lambda: rn.row_gather(table), TypeError, r"row_gather\(table, row, \*, plan=None\) was not given row"),
         (lambda: rn.row_gather(no_array, row), TypeError, "row_gather: table is a list; rowloom.numpy takes arrays"),
         (lambda: rn.row_gather(table, row[None, None]), ValueError, "row has 3 axes, but must have 1 or 2"),
         (lambda: rn.row_gather(table, row + 1), IndexError, r"row\[1\] is 3, but it must be in 0\.\.3"),
         (lambda: rn.row_gather(table, row.astype(np.int16)), TypeError, "row holds int16, but must hold u8, i32 or i64"),
-        (lambda: rn.row_scatter_sum(table[:2], row), TypeError, "missing a required argument: 'R'"),
+        (lambda: rn.row_scatter_sum(table[:2], row), TypeError, "was not given R"),
         (lambda: rn.row_scatter_sum(table[:2], row, R=0), ValueError, "row_scatter_sum: R is 0; it must be at least 1"),
         (lambda: rn.row_scatter_sum(table[:2], row, R=2.5), TypeError, "R is 2.5; it must be a number of rows"),
         (lambda: rn.row_gather.plan(row), TypeError, r"row_gather\.plan\(row, rows=…\) needs rows"),
@@ -174,12 +178,55 @@ def test_misuse() -> None:
         (lambda: rn.row_gather.plan(row, rows=3).repeat(0), ValueError, "has 0 sequences; it must have at least 1"),
         (lambda: rn.row_gather.backward([], table, row), TypeError, "row_gather.backward takes 1 cotangents, not 0"),
         (lambda: rn.row_gather.backward(table, table, row, wants=["row"]), ValueError, "no gradient of 'row'; it has"),
+        (lambda: rn.row_gather.plan(row, rows=9.0), TypeError, "row_gather: rows is 9.0; it must be a number of rows"),
+        (lambda: rn.row_gather.plan(row, rows=3 * 2**70), ValueError, "the limit is 9223372036854775807"),
+        (lambda: rn.row_gather.plan(row, rows=3, expression="a"), TypeError, "expression is 'a'; it must be the number"),
+        (lambda: rn.row_gather.plan(row, rows=3).repeat(2**63), ValueError, "the limit is 9223372036854775807 positions"),
+        (lambda: rn.row_gather.plan(row, rows=3).repeat(2.0), TypeError, "2.0; it must be a number of sequences"),
+        (lambda: rn.row_gather(table, row, plan=5), TypeError, "plan is a int; row_gather.plan"),
+        (lambda: rn.row_gather(table, row, plan="plan"), TypeError, "plan is a str; row_gather.plan"),
+        (lambda: rn.row_gather.backward(5, table, row), TypeError, r"cotangents\[0\] is a int; rowloom.numpy takes arrays"),
+        (lambda: rn.row_gather.backward([[1.0]], table, row), TypeError, r"cotangents\[0\] is a list"),
+        (lambda: rn.row_gather.backward(table, table, row, wants="row"), ValueError, "no gradient of 'row'; it has"),
+        (lambda: rn.row_scatter_sum.backward(table, table[:2], row, R=3, gradient_dtype=np.int32), ValueError, "gradient_dtype is int32"),
+        (lambda: rn.row_gather.backward(table, table, row, wants=(), gradient_dtype=np.float16), ValueError, "gradient_dtype is float16"),
         (lambda: rn.row_gather.with_order(accumulate="half"), ValueError, "must be float32 or float64"),
     ]
     for call, kind, sentence in misuses:
         with pytest.raises(kind, match=sentence):
             call()
     assert_bytes(rn.row_gather(table, row), table[row])
+
+
+def test_one_name_is_one_gradient() -> None:
+    table, row = random(1, (3, 2), "float32"), np.array([0, 2, 0])
+    cotangent = random(2, (3, 2), "float32")
+    expected = rn.row_gather.backward(cotangent, table, row)
+    found = rn.row_gather.backward(cotangent, table, row, wants="table")
+    assert len(found) == 1
+    assert_bytes(found[0], expected[0])
+
+
+def test_a_plan_cannot_be_changed() -> None:
+    plan: Any = rn.row_gather.plan(np.array([0, 2]), rows=3)
+    for name in ("state", "sizes"):
+        with pytest.raises(AttributeError):
+            setattr(plan, name, getattr(plan, name))
+    with pytest.raises(ValueError, match="read-only"):
+        plan.state[0] = 1
+    assert copy.deepcopy(plan) is plan
+    with pytest.raises(TypeError, match="a RowPlan cannot be pickled"):
+        pickle.dumps(plan)
+
+
+def test_functions_are_copied_and_saved_by_name() -> None:
+    table, row = random(1, (3, 2), "float32"), np.array([0, 2])
+    for function in (rn.row_gather, rn.row_gather.with_order(block=7), rn.register(_native).row_gather):
+        for copied in (copy.deepcopy({"f": function})["f"], pickle.loads(pickle.dumps(function))):
+            assert_bytes(copied(table, row), table[row])
+    assert copy.deepcopy(rn.row_gather) is rn.row_gather
+    exact = rn.row_gather.with_order(accumulate="float64")
+    assert pickle.loads(pickle.dumps(exact)) is exact
 
 
 def test_a_module_of_own_kernels() -> None:

@@ -1,6 +1,7 @@
 """Errors: their classes and sentences, and that everything works after them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -122,7 +123,7 @@ SIZES: dict[str, tuple[Callable[[str], object], str]] = {
     "three dimensions of a table": (lambda d: f(normal((3, 3, 48), d), *packed(4, 8, d)[1:]), "table"),
     "no dimension of an index": (lambda d: rt.row_gather(normal((3, 8), d), torch.tensor(1, device=d)), "row"),
     "columns with a stride": (lambda d: f(normal((9, 96), d)[:, ::2], *packed(4, 8, d)[1:]), "table"),
-    "no rows to sum into": (lambda d: rt.row_scatter_sum(normal((4, 8), d), packed(4, 8, d)[1], R=0), "0 rows"),
+    "no rows to sum into": (lambda d: rt.row_scatter_sum(normal((4, 8), d), packed(4, 8, d)[1], R=0), "R is 0"),
     "less than no rows": (lambda d: rt.row_scatter_sum(normal((4, 8), d), packed(4, 8, d)[1], R=-1), "R is -1"),
     "other batches": (lambda d: f(normal((9, 48), d), packed(4, 8, d)[1].view(2, 2), packed(6, 8, d)[1].view(3, 2)), "modality has shape"),
     "rows of another batch": (lambda d: rt.row_scatter_sum(normal((2, 4, 8), d), packed(4, 8, d)[1].view(2, 2), R=3), "row has shape"),
@@ -190,7 +191,7 @@ def test_a_misused_function_says_its_signature() -> None:
     signature = r"adaln_row_gather\(table, timestep, modality, \*, plan=None, check='now', gradient_dtype=None\)"
     with pytest.raises(TypeError, match=signature + " was not given modality"):
         f(table, timestep)
-    with pytest.raises(TypeError, match=signature + " takes 3 tensors, 4 were given"):
+    with pytest.raises(TypeError, match=signature + " takes 3 inputs, 4 were given"):
         f(table, timestep, modality, modality)
     with pytest.raises(TypeError, match=signature + " has no argument 'index'"):
         f(table, timestep, modality, index=1)
@@ -198,7 +199,7 @@ def test_a_misused_function_says_its_signature() -> None:
         f(table, timestep, modality, table=table)
     with pytest.raises(TypeError, match=r"row_scatter_sum\(rows, row, \*, R, .*\) was not given R"):
         rt.row_scatter_sum(table, timestep)
-    with pytest.raises(TypeError, match="was given a str for R, a number of rows"):
+    with pytest.raises(TypeError, match="R is '9'; it must be a number of rows"):
         rt.row_scatter_sum(table, timestep, R="9")
     with pytest.raises(ValueError, match="check is 'later'; it may be 'now' or 'deferred'"):
         f(table, timestep, modality, check="later")
@@ -211,6 +212,48 @@ def test_a_misused_function_says_its_signature() -> None:
     assert all_same_bytes(
         f(modality=modality, table=table, timestep=timestep), gathered(table, timestep, modality)
     )
+
+
+MISUSES: list[tuple[Callable[[Any, Any, Any], object], type[Exception], str]] = [
+    (lambda t, a, b: f.plan(a, b, rows=3 * 2**70), ValueError, "rows is 3541774862152233910272; the limit is"),
+    (lambda t, a, b: f.plan(a, b, rows=0), ValueError, "rows is 0; it must be at least 1"),
+    (lambda t, a, b: f.plan(a, b, rows=9.0), TypeError, "rows is 9.0; it must be a number of rows"),
+    (lambda t, a, b: f.plan(a, b, rows="9"), TypeError, "rows is '9'; it must be a number of rows"),
+    (lambda t, a, b: f.plan(a, b, rows=torch.tensor(9)), TypeError, r"rows is tensor\(9\); it must be"),
+    (lambda t, a, b: f.plan(a, b, rows=9, expression="a"), TypeError, "expression is 'a'; it must be the number of a row"),
+    (lambda t, a, b: f.plan(a, b, rows=9, expression=2**70), ValueError, "there is no number 1180591620717411303424"),
+    (lambda t, a, b: rt.row_scatter_sum(t[:4], a, R=2**70), ValueError, "R is 1180591620717411303424; the limit is"),
+    (lambda t, a, b: f.plan(a, b, rows=9).repeat(2**63), ValueError, "9223372036854775808 sequences of 4 positions"),
+    (lambda t, a, b: f.plan(a, b, rows=9).repeat(0), ValueError, "0 sequences; it must have at least 1"),
+    (lambda t, a, b: f.plan(a, b, rows=9).repeat("2"), TypeError, "'2'; it must be a number of sequences"),
+    (lambda t, a, b: f(t, a, b, plan=5), TypeError, r"plan is a int; adaln_row_gather\.plan"),
+    (lambda t, a, b: f(t, a, b, plan="plan"), TypeError, "plan is a str"),
+    (lambda t, a, b: f.backward([x.numpy() for x in f(t, a, b)], t, a, b), TypeError, r"cotangents\[0\] is a ndarray"),
+    (lambda t, a, b: f.backward([None] * 5 + [1.0], t, a, b), TypeError, r"cotangents\[5\] is a float"),
+    (lambda t, a, b: rt.row_gather.backward(5, t, a), TypeError, r"cotangents\[0\] is a int"),
+    (lambda t, a, b: f.backward(f(t, a, b), t, a, b, wants="modality"), ValueError, "no gradient of 'modality'; it has those of table"),
+    (lambda t, a, b: f(t, a, b, gradient_dtype="float32"), TypeError, "gradient_dtype is 'float32'; it must be a type"),
+    (lambda t, a, b: f(t, a, b, gradient_dtype=torch.int32), ValueError, "gradient_dtype is torch.int32; it may be"),
+    (lambda t, a, b: f.backward(f(t, a, b), t, a, b, gradient_dtype=torch.float16), ValueError, "gradient_dtype is torch.float16"),
+    (lambda t, a, b: f.backward(f(t, a, b), t, a, b, wants=(), gradient_dtype="float32"), TypeError, "gradient_dtype is 'float32'"),
+    (lambda t, a, b: f(t.to("meta"), a.to("meta"), b.to("meta"), check="later"), ValueError, "check is 'later'"),
+    (lambda t, a, b: rt.auto_plans("off"), TypeError, "auto_plans takes True or False, not 'off'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "kind", "sentence"), MISUSES, ids=[sentence for _, _, sentence in MISUSES])
+def test_misuses(run: Callable[[Any, Any, Any], object], kind: type[Exception], sentence: str) -> None:
+    table, timestep, modality = packed(4, 8)
+    with pytest.raises(kind, match=sentence) as caught:
+        run(table, timestep, modality)
+    assert type(caught.value) is kind
+
+
+def test_one_name_is_one_gradient(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    cotangents = [normal((64, 8), device)] * 6
+    expected = f.backward(cotangents, table, timestep, modality)
+    assert all_same_bytes(f.backward(cotangents, table, timestep, modality, wants="table"), expected)
 
 
 def test_a_summing_kernel_does_not_defer_without_a_plan(device: str) -> None:

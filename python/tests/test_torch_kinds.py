@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_cases import all_same_bytes
 
 import rowloom.torch as rt
-from rowloom import _native
+from rowloom import _native, numpy
 
 
 def extent(count: str) -> SimpleNamespace:
@@ -104,30 +104,13 @@ class Mix:
             d_x.copy_(d_y + d_total[k])
 
 
-class Nothing:
-    """What the native module remembers of calls on the CPU."""
-
-    hits = 0
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def call(self, _: object) -> None:
-        return None
-
-    def forget(self) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def mix() -> Any:
     module: Any = SimpleNamespace(
         __name__="kinds_of_kernels._native", __version__=_native.__version__, kernels=lambda: [Mix()],
         synchronize=lambda *_: None,
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rowloom.torch.plans.Recent", Nothing)
-        functions = rt.register(module)
+    functions = rt.register(module)
     assert rt.register(module) is functions
     return functions.mix
 
@@ -231,6 +214,21 @@ def test_results_with_memory_of_their_own(mix: Any, monkeypatch: pytest.MonkeyPa
     mix.declared._layouts.clear()
     assert all_same_bytes(results, expected(*inputs))
     assert len({x.untyped_storage().data_ptr() for x in results}) == 4
+
+
+def test_rows_that_an_expression_cannot_have_are_refused() -> None:
+    """Rows are three for each of a count, and no remainder is dropped."""
+    kernel: Any = Mix()
+    kernel.row_expressions = (("i", (3,), SimpleNamespace(count="R", numerator=3, denominator=1)), *Mix.row_expressions[1:])
+    module: Any = SimpleNamespace(
+        __name__="thirds", __version__=_native.__version__, kernels=lambda: [kernel], synchronize=lambda *_: None
+    )
+    thirds = rt.register(module).mix
+    index = torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(ValueError, match="mix: i cannot have 10 rows, which is no multiple of 3"):
+        thirds.plan(index, rows=10)
+    with pytest.raises(ValueError, match="mix: i cannot have 10 rows, which is no multiple of 3"):
+        numpy.RowFunction("thirds", kernel).plan(index.numpy(), rows=10)
 
 
 def test_modules_that_cannot_be_registered() -> None:

@@ -15,6 +15,12 @@ Plans = RowPlan | Sequence[RowPlan]
 """What a caller gives: one plan, or one for each row expression of the kernel."""
 
 
+def refuse_check(function: str, check: object) -> None:
+    """`ValueError` for what is neither of the two."""
+    if check != "now" and check != "deferred":
+        raise ValueError(f"{function}: check is {check!r}; it may be 'now' or 'deferred'")
+
+
 class Call:
     """One call. Its *arguments* are the tensors that autograd sees, its *inputs* those of the kernel: here the same."""
 
@@ -36,8 +42,7 @@ class Call:
         batched: bool = True,
     ) -> None:
         """`cached` lets automatic plans be found and kept; `batched` says that there may be leading dimensions."""
-        if check != "now" and check != "deferred":
-            raise ValueError(f"{declared.name}: check is {check!r}; it may be 'now' or 'deferred'")
+        refuse_check(declared.name, check)
         self.declared = declared
         self.counts = counts
         self.check = check

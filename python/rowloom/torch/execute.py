@@ -21,7 +21,7 @@ def stream_of(tensor: Tensor) -> int:
 
 def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tuple[RowPlan, ...]:
     """One plan for each row expression, as a caller gave them."""
-    given = (plan,) if isinstance(plan, RowPlan) else tuple(plan)
+    given = tuple(plan) if hasattr(plan, "__iter__") else (plan,)
     for one in given:
         if not isinstance(one, RowPlan):
             raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan")

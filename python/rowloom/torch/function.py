@@ -12,11 +12,11 @@ from rowloom._native import Kernel
 from rowloom.torch import batches, ops, private
 from rowloom.torch.autograd import RowsFunction, again, refusing_second
 from rowloom.torch.declared import Declared
-from rowloom.torch.eager import Call, Plans
-from rowloom.torch.execute import given_plans, stream_of, zero_cotangent
+from rowloom.torch.eager import Call, Plans, refuse_check
+from rowloom.torch.execute import explicit_plans, given_plans, stream_of, zero_cotangent
 from rowloom.torch.plans import RowPlan, new_plan
 from rowloom.torch.plans import cache as plan_cache
-from rowloom.torch.signature import Signature
+from rowloom.torch.signature import TensorSignature
 
 class _Orders:
     """A kernel with every order of sums that was asked for: an op can be defined once."""
@@ -24,6 +24,10 @@ class _Orders:
     def __init__(self) -> None:
         self.known: dict[tuple[int, str], RowFunction] = {}
         self.lock = threading.Lock()
+
+
+_functions: dict[tuple[str, str], "RowFunction"] = {}
+"""Of every kernel the function of its own order, by namespace and name."""
 
 
 class RowFunction:
@@ -54,11 +58,13 @@ class RowFunction:
         self._dimensions = self.declared.dimensions
         self._open_counts = self.declared.open_counts
         self._op = ops.define(namespace, kernel.name + order, self.declared)
-        self._signature = Signature(self.declared)
+        self._signature = TensorSignature(self.declared)
         self._recent = plan_cache.recent(kernel)
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
         self.__signature__ = self._signature.python
+        if not order:
+            _functions[namespace, kernel.name] = self
 
     def __repr__(self) -> str:
         return f"<rowloom kernel {self.__name__}{self.__signature__}>"
@@ -131,9 +137,12 @@ class RowFunction:
         gradient_dtype: torch.dtype | None,
     ) -> Any:
         """The same through the op, for whoever watches ops: compilers, modes, transforms, subclasses."""
+        refuse_check(self.__name__, check)
+        if gradient_dtype is not None:
+            self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
         positions, flat = self._flattened(arguments)
         ordered = [counts[name] for name in self._open_counts]
-        plain = _plain(self.declared, plan)
+        plain = _plain(self.declared, plan, arguments, positions)
         if plain is None:
             results = self._op.unplanned(*flat, check=check, counts=ordered, gradient_dtype=gradient_dtype)
         else:
@@ -163,32 +172,17 @@ class RowFunction:
         be left out where the declaration says it. Leading dimensions are flattened. An index out of its
         bound is an `IndexError`, no positions are a `ValueError`.
         """
-        native = self.declared.native
-        if not 0 <= expression < len(native.row_expressions):
-            raise ValueError(f"{self.__name__} has {len(native.row_expressions)} row expressions; there is no number {expression}")
-        text, inputs, extent = native.row_expressions[expression]
-        names = ", ".join(self._names[at] for at in inputs)
-        if len(indices) != len(inputs):
-            raise TypeError(f"{self.__name__}.plan({names}, rows=…) takes {len(inputs)} indices, not {len(indices)}")
-        self._signature.refuse_other_than_tensors(indices, [self._names[at] for at in inputs])
-        counts: dict[str, int] = {}
-        if extent.count is None:
-            if rows is not None and rows != extent.numerator:
-                raise ValueError(f"{self.__name__}: {text} has {extent.numerator} rows, not {rows}")
-            rows = extent.numerator
-        elif rows is None:
-            raise TypeError(f"{self.__name__}.plan({names}, rows=…) needs rows, the number of rows that {text} may take")
-        else:
-            counts[extent.count] = rows * extent.denominator // extent.numerator
+        number, names, count, counts = self._signature.planned(indices, rows, expression)
+        self._signature.refuse_other_than_tensors(indices, names)
         flat = [index.reshape(-1) if index.dim() > 1 else index for index in indices]
-        return new_plan(native, expression, flat, rows, counts, stream_of(flat[0]))
+        return new_plan(self.declared.native, number, flat, count, counts, stream_of(flat[0]))
 
     def backward(
         self,
         cotangents: Tensor | Sequence[Tensor | None],
         *arguments: Tensor,
         plan: Plans | None = None,
-        wants: Sequence[str] | None = None,
+        wants: str | Sequence[str] | None = None,
         gradient_dtype: torch.dtype | None = None,
         **named: Any,
     ) -> tuple[Tensor, ...]:
@@ -199,21 +193,22 @@ class RowFunction:
         """
         counts: Mapping[str, int] = named
         arguments, counts = self._signature.bind(arguments, named)
-        given = (cotangents,) if isinstance(cotangents, Tensor) else tuple(cotangents)
+        self._signature.refuse_other_than_tensors(arguments)
+        if gradient_dtype is not None:
+            self._signature.refuse_gradient_dtype(gradient_dtype, arguments)
+        several = not isinstance(cotangents, Tensor) and hasattr(cotangents, "__iter__")
+        given = tuple(cotangents) if several else (cotangents,)
         declared = self.declared
         if len(given) != declared.tensors:
             raise TypeError(f"{self.__name__}.backward takes {declared.tensors} cotangents, not {len(given)}")
-        able = [name for name, able in zip(self._names, declared.differentiable, strict=True) if able]
-        wants = able if wants is None else wants
-        for name in wants:
-            if name not in able:
-                raise ValueError(f"{self.__name__} has no gradient of {name!r}; it has those of {', '.join(able)}")
+        present = [(f"cotangents[{at}]", x) for at, x in enumerate(given) if x is not None]
+        self._signature.refuse_other_than_tensors([x for _, x in present], [name for name, _ in present])
+        wants = self._signature.wanted(wants)
         wanted = tuple([name in wants for name in self._names])
         if not any(wanted):
             return ()
         if all(x is None for x in given):
             raise TypeError(f"{self.__name__}.backward needs a cotangent that is not None")
-        self._signature.refuse_other_than_tensors(arguments)
         if torch.compiler.is_compiling() or not self.is_eager([*arguments, *[x for x in given if x is not None]]):
             return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
@@ -244,8 +239,9 @@ class RowFunction:
             zero_cotangent(like, shape, like.dtype) if x is None else x.reshape(-1, x.shape[-1])
             for x, shape in zip(given, shapes, strict=True)
         ]
+        plain = _plain(self.declared, plan, arguments, positions)
         found = iter(
-            self._op.differentiate(cotangents, flat, facts, wanted, _plain(self.declared, plan), counts, gradient_dtype)
+            self._op.differentiate(cotangents, flat, facts, wanted, plain, counts, gradient_dtype)
         )
         gradients = {
             name: next(found).reshape(argument.shape)
@@ -253,6 +249,11 @@ class RowFunction:
             if want
         }
         return tuple([gradients[name] for name in wants])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name: a copy is the function itself, and a saved model finds it again."""
+        kernel = self.declared.native
+        return _found, (self._namespace, kernel.name, kernel.block, kernel.accumulate)
 
     def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
         """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
@@ -267,9 +268,25 @@ class RowFunction:
         return known
 
 
-def _plain(declared: Declared, plan: Plans | None) -> tuple[list[Tensor], list[int]] | None:
-    """Plans as ops take them."""
+def _found(namespace: str, name: str, block: int, accumulate: str) -> RowFunction:
+    """The function that was saved. `ImportError` where the module of its kernel is not registered."""
+    known = _functions.get((namespace, name))
+    if known is None:
+        raise ImportError(f"{name} is a kernel of {namespace}, which is not registered here: rowloom.torch.register(…) it first")
+    return known.with_order(block=block, accumulate=accumulate)
+
+
+def _plain(
+    declared: Declared, plan: Plans | None, arguments: Sequence[Tensor], positions: tuple[int, ...]
+) -> tuple[list[Tensor], list[int]] | None:
+    """Plans as ops take them. Ops trust them, so here is where one that was edited is refused."""
     if plan is None:
         return None
-    given = given_plans(declared, plan)
+    if torch.compiler.is_compiling():
+        # A version is nothing that compiled code can ask for, and a repeated plan nothing that it can make.
+        given = given_plans(declared, plan)
+    else:
+        given = explicit_plans(declared, plan, arguments, positions)
+        for one in given:
+            one.refuse_edited()
     return [one.state for one in given], [size for one in given for size in one.sizes]

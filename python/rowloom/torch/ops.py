@@ -3,7 +3,8 @@
 A kernel K has four: `K` checks its indices or finds plans for them, `K.planned` goes through plans,
 which are plain tensors and integers; `K_backward` and `K_backward.planned` are their derivatives. All
 take flat tensors. Plans are arguments by position, since torch differentiates no op that has tensors
-by keyword alone.
+by keyword alone. An op trusts the states that it is given: that one was not edited is for the function to
+see, before it calls an op, and compiled code does not see it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from rowloom.torch import execute
 from rowloom.torch.autograd import second_derivative
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.eager import Call
-from rowloom.torch.plans import RowPlan, setting
+from rowloom.torch.plans import RowPlan, note_use, setting
 
 SIZES = 6
 """Integers of a plan."""
@@ -72,7 +73,8 @@ class Op:
             known = sizes(native, [shape for shape, _ in facts], counts).counts
             all_counts = [known[name] for name in native.counts]
             found = self.backward(cotangents, *inputs, wanted=flags, shapes=shapes, dtypes=dtypes, counts=all_counts)
-        return list(found)
+        given = [shape for (shape, _), want in zip(facts, wanted, strict=True) if want]
+        return [x if len(shape) > 1 else x.reshape(shape) for x, shape in zip(found, given, strict=True)]
 
 
 def _two(shape: Any) -> tuple[Any, Any]:
@@ -142,6 +144,9 @@ class _Definition:
             torch.library.register_autograd(
                 f"{self.qualified}_backward{overload}", self._refuse, setup_context=_nothing, lib=self.library
             )
+            for derivative in ("", "_backward"):
+                qualified = self.qualified + derivative + overload
+                torch.library.register_vmap(qualified, _one_by_one(qualified), lib=self.library)
 
     def _op(
         self, suffix: str, schema: str, tags: Sequence[str], run: Callable[..., Any], fake: Callable[..., Any]
@@ -206,7 +211,18 @@ class _Definition:
         self, cotangents: Sequence[Tensor], *arguments: Any, wanted: Sequence[bool], shapes: Sequence[int], dtypes: str
     ) -> list[Tensor]:
         plans = _plans(*arguments[self.arity :])
-        return self._gradients(cotangents, arguments[: self.arity], plans, wanted, shapes, dtypes)
+        inputs = self._with_indices(cotangents[0], arguments[: self.arity], plans)
+        return self._gradients(cotangents, inputs, plans, wanted, shapes, dtypes)
+
+    def _with_indices(self, like: Tensor, inputs: Sequence[Tensor | None], plans: Sequence[RowPlan]) -> list[Tensor | None]:
+        """Inputs with an index where there is none: beside plans a kernel asks for its shape alone."""
+        found = list(inputs)
+        for indices, plan in zip(self.declared.expressions, plans, strict=False):
+            for at in indices:
+                if found[at] is None:
+                    dtype = getattr(torch, self.declared.native.inputs[at].dtype, torch.int64)
+                    found[at] = like.new_empty(1, dtype=dtype).expand(plan.positions)
+        return found
 
     def _gradients(
         self, cotangents: Sequence[Tensor], inputs: Sequence[Tensor | None], plans: Sequence[RowPlan],
@@ -235,8 +251,10 @@ class _Definition:
         ctx.keywords = keyword_only_inputs
         ctx.sizes = plans[1] if plans else None
         wanted = self._wanted(ctx.needs_input_grad)
+        # Beside plans no index is read, so edits of one are no fault.
         ctx.saved = [
-            reads or kind == "index" for reads, kind in zip(self.declared.reads(wanted), self.declared.kinds, strict=True)
+            not plans if kind == "index" else reads
+            for reads, kind in zip(self.declared.reads(wanted), self.declared.kinds, strict=True)
         ]
         states = plans[0] if plans else []
         ctx.save_for_backward(*[x for x, keep in zip(tensors, ctx.saved, strict=True) if keep], *states)
@@ -272,6 +290,32 @@ def _nothing(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> No
     """What a derivative that there is none of remembers."""
 
 
+def _one_by_one(qualified: str) -> Callable[..., Any]:
+    """The rule of `torch.func.vmap`: one call after the other, so that each has the bytes of a call alone."""
+
+    def rule(info: Any, in_dims: Any, *arguments: Any, **keywords: Any) -> Any:
+        namespace, name = qualified.split("::")
+        packet, _, overload = name.partition(".")
+        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+        def of(at: int, argument: Any, dim: Any) -> Any:
+            if isinstance(argument, list | tuple):
+                dims = dim if isinstance(dim, list | tuple) else [dim] * len(argument)
+                return [of(at, one, its) for one, its in zip(argument, dims, strict=True)]
+            return argument if dim is None else argument.select(dim, at)
+
+        each = [
+            op(*[of(at, argument, dim) for argument, dim in zip(arguments, in_dims, strict=True)], **keywords)
+            for at in range(info.batch_size)
+        ]
+        if isinstance(each[0], Tensor):
+            return torch.stack(each), 0
+        results = [torch.stack(list(one)) for one in zip(*each, strict=True)]
+        return (results, [0] * len(results)) if isinstance(each[0], list) else (tuple(results), (0,) * len(results))
+
+    return rule
+
+
 def _by_gradient(shapes: Sequence[Any], dtypes: str) -> list[tuple[tuple[Any, Any], torch.dtype]]:
     """Shape and type of each gradient."""
     named = dtypes.split(",")
@@ -285,6 +329,7 @@ def _plans(states: Sequence[Tensor], sizes: Sequence[int]) -> tuple[RowPlan, ...
     plans = []
     for at, state in enumerate(states):
         positions, rows, block, blocks, partials, rowless = sizes[SIZES * at : SIZES * (at + 1)]
-        # Whoever calls an op keeps its arguments in order with the stream that it runs on.
+        # Whoever calls an op keeps its arguments in order with the stream that it runs on, but may free them at once.
+        note_use(state)
         plans.append(RowPlan(state, (positions, rows, block, blocks, partials, rowless), execute.stream_of(state)))
     return tuple(plans)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from rowloom import numbers
 from rowloom._native import Kernel, Recent, plan_elements, repeat_plan
 from rowloom.torch import private
 
@@ -25,19 +26,29 @@ class RowPlan:
 
     `state` is an int32 tensor on the device of the indices and `sizes` are plain integers, so a plan
     passes through `torch.compile` and CUDA graphs like any tensor. Its content is trusted: only
-    `function.plan` and `repeat` make one.
+    `function.plan`, `repeat` and `copy.deepcopy` make one, and one whose state was written to is refused.
     """
 
-    __slots__ = ("__weakref__", "_repeated", "_stream", "_version", "cached", "sizes", "state")
+    __slots__ = ("__weakref__", "_repeated", "_sizes", "_state", "_stream", "_version", "cached")
 
     def __init__(self, state: Tensor, sizes: "PlanSizes", stream: int) -> None:
-        self.state = state
-        self.sizes = sizes
+        self._state = state
+        self._sizes = sizes
         self._stream = stream
         self._version = private.version(state)
         self.cached = False
         """Whether it is found again by its indices."""
         self._repeated: dict[int, RowPlan] = {}
+
+    @property
+    def state(self) -> Tensor:
+        """An int32 tensor on the device of the indices."""
+        return self._state
+
+    @property
+    def sizes(self) -> "PlanSizes":
+        """Plain integers; the first two are S and R."""
+        return self._sizes
 
     @property
     def positions(self) -> int:
@@ -52,17 +63,19 @@ class RowPlan:
     def repeat(self, batch: int) -> "RowPlan":
         """The plan of `batch` sequences that share this one, the batch outer. Made once for each `batch`; waits once then.
 
-        Raises `ValueError` for a batch of no sequences.
+        Raises `ValueError` for a batch of no sequences or of more positions than a plan can have, and for a plan
+        that was edited.
         """
+        self.refuse_edited()
+        positions, rows, block = self.sizes[:3]
+        batch = numbers.batch(batch, positions)
         if batch == 1:
             return self
         known = self._repeated.get(batch)
         if known is None:
-            positions, rows, block = self.sizes[:3]
             device = self.state.device
-            stream = private.current_stream(device.index) if device.type == "cuda" else 0
-            self.used_on(stream)
-            state = _new_state(plan_elements(positions * max(batch, 0), rows, block), device)
+            stream = self._reading()
+            state = _new_state(plan_elements(positions * batch, rows, block), device)
             sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
             known = self._repeated[batch] = RowPlan(state, sizes, stream)
         return known
@@ -77,6 +90,13 @@ class RowPlan:
         if stream != self._stream:
             note_use(self.state)
 
+    def _reading(self) -> int:
+        """The current stream, which is about to read the state, as a number."""
+        device = self.state.device
+        stream = private.current_stream(device.index) if device.type == "cuda" else 0
+        self.used_on(stream)
+        return stream
+
     @property
     def made_on(self) -> int:
         """The stream that the state was allocated for, as a number."""
@@ -86,11 +106,14 @@ class RowPlan:
         return f"RowPlan(positions={self.positions}, rows={self.rows}, device={self.state.device})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
-        device = self.state.device
-        stream = private.current_stream(device.index) if device.type == "cuda" else 0
-        state = _new_state(self.state.numel(), device)
+        """Waits for the current stream once, since any other may use the copy at once."""
+        self.refuse_edited()
+        stream = self._reading()
+        state = _new_state(self.state.numel(), self.state.device)
         with torch.no_grad():
             state.copy_(self.state)
+        if state.is_cuda:
+            torch.cuda.current_stream(state.device).synchronize()
         return RowPlan(state, self.sizes, stream)
 
     def __reduce__(self) -> NoReturn:
@@ -295,6 +318,8 @@ class auto_plans:
     """
 
     def __init__(self, enabled: bool) -> None:
+        if not isinstance(enabled, bool):
+            raise TypeError(f"auto_plans takes True or False, not {enabled!r}")
         self._before = setting.enabled
         setting.set(enabled)
 
