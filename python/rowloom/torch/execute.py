@@ -24,7 +24,7 @@ def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tupl
     given = tuple(plan) if hasattr(plan, "__iter__") else (plan,)
     for one in given:
         if not isinstance(one, RowPlan):
-            raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan")
+            raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan of rowloom.torch")
     if len(given) != len(declared.expressions):
         raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one a row expression, not {len(given)}")
     return given
