@@ -1,7 +1,7 @@
 """Calls of the native module on plain, flat tensors: memory for the results, the current stream, the launch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ def stream_of(tensor: Tensor) -> int:
 
 def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tuple[RowPlan, ...]:
     """One plan for each row expression, as a caller gave them."""
-    given = tuple(plan) if hasattr(plan, "__iter__") else (plan,)
+    several = isinstance(plan, (list, tuple)) or (not isinstance(plan, RowPlan) and hasattr(plan, "__iter__"))
+    given: tuple[Any, ...] = tuple(plan) if several else (plan,)  # type: ignore[arg-type]
     for one in given:
         if not isinstance(one, RowPlan):
             raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan of rowloom.torch")

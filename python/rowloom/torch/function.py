@@ -196,7 +196,7 @@ class RowFunction:
         self._signature.refuse_other_than_tensors(arguments)
         if gradient_dtype is not None:
             self._signature.refuse_gradient_dtype(gradient_dtype, arguments)
-        several = not isinstance(cotangents, Tensor) and hasattr(cotangents, "__iter__")
+        several = isinstance(cotangents, (list, tuple)) or (not isinstance(cotangents, Tensor) and hasattr(cotangents, "__iter__"))
         given = tuple(cotangents) if several else (cotangents,)
         declared = self.declared
         if len(given) != declared.tensors:

@@ -19,6 +19,7 @@ from rowloom.torch.autograd import second_derivative
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.eager import Call
 from rowloom.torch.plans import RowPlan, note_use, setting
+from rowloom.torch.vmap import one_by_one
 
 SIZES = 6
 """Integers of a plan."""
@@ -146,7 +147,7 @@ class _Definition:
             )
             for derivative in ("", "_backward"):
                 qualified = self.qualified + derivative + overload
-                torch.library.register_vmap(qualified, _one_by_one(qualified), lib=self.library)
+                torch.library.register_vmap(qualified, one_by_one(qualified), lib=self.library)
 
     def _op(
         self, suffix: str, schema: str, tags: Sequence[str], run: Callable[..., Any], fake: Callable[..., Any]
@@ -288,32 +289,6 @@ class _Definition:
 
 def _nothing(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
     """What a derivative that there is none of remembers."""
-
-
-def _one_by_one(qualified: str) -> Callable[..., Any]:
-    """The rule of `torch.func.vmap`: one call after the other, so that each has the bytes of a call alone."""
-
-    def rule(info: Any, in_dims: Any, *arguments: Any, **keywords: Any) -> Any:
-        namespace, name = qualified.split("::")
-        packet, _, overload = name.partition(".")
-        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-
-        def of(at: int, argument: Any, dim: Any) -> Any:
-            if isinstance(argument, list | tuple):
-                dims = dim if isinstance(dim, list | tuple) else [dim] * len(argument)
-                return [of(at, one, its) for one, its in zip(argument, dims, strict=True)]
-            return argument if dim is None else argument.select(dim, at)
-
-        each = [
-            op(*[of(at, argument, dim) for argument, dim in zip(arguments, in_dims, strict=True)], **keywords)
-            for at in range(info.batch_size)
-        ]
-        if isinstance(each[0], Tensor):
-            return torch.stack(each), 0
-        results = [torch.stack(list(one)) for one in zip(*each, strict=True)]
-        return (results, [0] * len(results)) if isinstance(each[0], list) else (tuple(results), (0,) * len(results))
-
-    return rule
 
 
 def _by_gradient(shapes: Sequence[Any], dtypes: str) -> list[tuple[tuple[Any, Any], torch.dtype]]:
