@@ -147,7 +147,7 @@ class RowFunction:
         plan: Plans | None = None,
         **named: Any,
     ) -> tuple[Array, ...]:
-        """The gradients of the inputs named by `wants`, in that order; of all that have one without it.
+        """The gradients of the inputs named by `wants`, one name or several, in that order; of all that have one without it.
 
         `cotangents` has one array, or None for zeros, for each array of the forward's results. With
         `gradient_dtype=numpy.float32` gradients of tables are not rounded to their type. Returns a tuple.

@@ -186,7 +186,7 @@ class RowFunction:
         gradient_dtype: torch.dtype | None = None,
         **named: Any,
     ) -> tuple[Tensor, ...]:
-        """The gradients of the inputs named by `wants`, in that order; of all that have one without it.
+        """The gradients of the inputs named by `wants`, one name or several, in that order; of all that have one without it.
 
         `cotangents` has one tensor, or None for zeros, for each tensor of the forward's results. Plans are found
         and made as in a forward. A gradient cannot be differentiated again.
