@@ -16,6 +16,11 @@ from rowloom.prior_art.reports import NoReport, read
 OURS, OTHERS = "#1f6f8b", "#b0a18f"
 
 
+def _number(value: float) -> str:
+    """Four digits, and no powers of ten."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def beside(path: Path, report: dict[str, Any]) -> list[str]:
     """Draws the figures of the report at `path`; what was written, or why nothing was."""
     try:
@@ -77,7 +82,7 @@ def speed(report: dict[str, Any]) -> Any:
             unit, scale = ("ms", 1e3) if max(us, default=0.0) >= 2e4 else ("µs", 1.0)
             colours = [OURS if name.startswith("rowloom") else OTHERS for name in names]
             bars = axis.barh(names, [time / scale for time in us], color=colours)
-            axis.bar_label(bars, fmt="%.4g", padding=3, fontsize=8)
+            axis.bar_label(bars, fmt=_number, padding=3, fontsize=8)
             if key == "fwd_us":
                 kernel = [at(results[name], positions, ("kernel_us", "forward")) for name in names]
                 known = [(time / scale, name) for time, name in zip(kernel, names, strict=True) if time is not None]
@@ -85,12 +90,12 @@ def speed(report: dict[str, Any]) -> Any:
                     axis.plot(*zip(*known, strict=True), "k|", markersize=12, label="device alone")
             needed = ceiling_lines(report, positions).get(key)
             if needed is not None:
-                label = f"memory needs {needed / scale:.4g} {unit}"
+                label = f"memory needs {_number(needed / scale)} {unit}"
                 axis.axvline(needed / scale, color="crimson", linestyle="--", label=label)
             if axis.get_legend_handles_labels()[0]:
                 axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
             axis.invert_yaxis()
-            axis.margins(x=0.22)
+            axis.margins(x=0.26)
             axis.set_xlabel(f"median, {unit}")
             axis.set_title(f"{title}, S = {positions}", fontsize=9)
     figure.suptitle(f"Times: {_where(report)}", fontsize=11)
