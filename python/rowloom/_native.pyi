@@ -224,5 +224,9 @@ def plan_elements(positions: int, rows: int, block: int) -> int:
 def repeat_plan(stream: int, plan: Plan, batch: int, state: Array) -> PlanSizes:
     """The plan of `batch` sequences that share this one: position `b * S + s` has the row of `s`. Waits once."""
 
+def memory_ceilings(device: int, stream: int, bytes: int, rounds: int) -> tuple[float, float, float]:
+    """GB/s of reading, writing and copying so many bytes on a GPU, each the best of several plain kernels and the
+    driver's own in so many rounds. Allocates twice the bytes meanwhile."""
+
 def synchronize(device: int, stream: int) -> None:
     """Waits for the stream; raises what deferred calls on it have found. `device` is -1 for the CPU."""

@@ -15,6 +15,7 @@ mod array;
 mod backward;
 mod borrowed;
 mod call;
+mod ceilings;
 mod compiler;
 mod device;
 mod error;
@@ -48,6 +49,7 @@ pub fn add_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launch>()?;
     module.add_class::<recent::Recent>()?;
     module.add_function(wrap_pyfunction!(kernel::kernels, module)?)?;
+    module.add_function(wrap_pyfunction!(ceilings::memory_ceilings, module)?)?;
     module.add_function(wrap_pyfunction!(compiler::nvrtc_version, module)?)?;
     module.add_function(wrap_pyfunction!(plan_elements, module)?)?;
     module.add_function(wrap_pyfunction!(repeat_plan, module)?)?;
