@@ -374,6 +374,15 @@ pub enum Error {
         /// Oldest version served.
         needed: String,
     },
+    /// A GPU in a child that was forked after the driver was started.
+    #[error(
+        "CUDA was started in process {started}, of which this one was forked, and cannot be used here: start workers \
+         by spawn in place of fork, or use the GPU in them alone"
+    )]
+    Forked {
+        /// The process.
+        started: u32,
+    },
     /// A call of the CUDA driver failed.
     #[error("{call} failed on {device}: {code}: {message}")]
     Driver {

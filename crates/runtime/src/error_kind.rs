@@ -64,6 +64,7 @@ impl Error {
             | Error::NoDriver { .. }
             | Error::NoDevice { .. }
             | Error::OldDriver { .. }
+            | Error::Forked { .. }
             | Error::Driver { .. }
             | Error::Load { .. }
             | Error::NoNvrtc { .. }

@@ -17,19 +17,17 @@ pub(super) fn run(
     let (Operands { inputs, outputs, plans }, Prepared { spec, positions, .. }) = (operands, prepared);
     if let Some(plans) = plans {
         let rows = plans.iter().map(|plan| of_plan(plan)).collect();
-        cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling);
-        return Ok(());
+        return cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling);
     }
     let validated = rows::all(kernel, |row| {
         let shape = rows::shape(kernel, spec, row);
         let indices = rows::indices(kernel, inputs, row);
-        let rows = tiling.install(|| validated_rows(&shape, &indices, *positions))?;
+        let rows = tiling.install(|| validated_rows(&shape, &indices, *positions))??;
         let sorted = kernel.sums_by(row).then(|| HostPlan::sort(&rows, shape.rows, shape.block)).transpose()?;
         Ok((rows, sorted))
     })?;
     let rows = validated.iter().map(|(rows, sorted)| of_indices(rows, sorted.as_ref())).collect();
-    cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling);
-    Ok(())
+    cpu::run(kernel, spec, *positions, inputs, rows, outputs, tiling)
 }
 
 fn of_plan(plan: &RowPlan) -> RowsRef<'_> {

@@ -3,6 +3,7 @@
 
 mod bound;
 pub(crate) mod numbers;
+mod pool;
 mod positions;
 mod tables;
 mod target;
@@ -15,11 +16,15 @@ pub(crate) use bound::{Bound, HostRows, RowsRef};
 use target::Target;
 pub use tiling::Tiling;
 
+use crate::error::Error;
 use crate::grouped;
 use crate::tensor::{AnyView, AnyViewMut};
 
 /// Runs a kernel, its tensors one after the other. Sizes, types and rows must have been checked, and every tensor
 /// be on the CPU.
+///
+/// # Errors
+/// [`Error::Io`] where the system gives a forked child no threads.
 pub(crate) fn run(
     kernel: &Verified,
     spec: &Spec,
@@ -28,7 +33,7 @@ pub(crate) fn run(
     rows: Vec<RowsRef<'_>>,
     outputs: &mut [AnyViewMut<'_>],
     tiling: &Tiling,
-) {
+) -> Result<(), Error> {
     let host = |view: &_| HostRows::new(view).expect("the call's devices have been checked");
     let inputs = grouped::inputs(kernel, inputs).map(|(_, tensors)| tensors.iter().map(host).collect()).collect();
     let bound = Bound { kernel, spec, positions, inputs, rows };
@@ -46,5 +51,5 @@ pub(crate) fn run(
     tiling.install(|| {
         positions::run(&bound, tiling, &per_position);
         tables::run(&bound, tiling, &per_row);
-    });
+    })
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::pool;
 use crate::error::Error;
 
 /// How the CPU cuts its work: the counterpart of a GPU's schedule.
@@ -10,7 +11,7 @@ use crate::error::Error;
 pub struct Tiling {
     /// Columns that one task computes; `None` chooses.
     pub columns: Option<u64>,
-    /// Threads that work; `None` takes all cores.
+    /// Threads that work, in the process that started them; `None` takes all cores, in a forked child too.
     pub threads: Option<Arc<rayon::ThreadPool>>,
 }
 
@@ -20,18 +21,17 @@ impl Tiling {
     /// # Errors
     /// [`Error::Io`] when the system gives no such threads.
     pub fn new(columns: u64, threads: usize) -> Result<Tiling, Error> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(|error| Error::Io {
-            doing: format!("starting {threads} threads"),
-            error: std::io::Error::other(error),
-        })?;
-        Ok(Tiling { columns: Some(columns.max(1)), threads: Some(Arc::new(pool)) })
+        Ok(Tiling { columns: Some(columns.max(1)), threads: Some(Arc::new(pool::new(threads.max(1))?)) })
     }
 
     /// Runs `work` on its threads.
-    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    ///
+    /// # Errors
+    /// [`Error::Io`] where the system gives a forked child no threads.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, Error> {
         match &self.threads {
-            Some(pool) => pool.install(work),
-            None => work(),
+            Some(pool) => Ok(pool.install(work)),
+            None => pool::install(work),
         }
     }
 }

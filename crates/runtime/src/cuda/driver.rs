@@ -2,6 +2,9 @@
 //! is missing, so both are probed before the first call.
 #![expect(unsafe_code, reason = "a C library")]
 
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
@@ -13,8 +16,27 @@ const OLDEST: u32 = 12020;
 /// The first that captures early launches.
 pub(super) const EARLY_LAUNCHES: u32 = 12030;
 
+/// The process that started the driver; 0 before that. In a child that is forked later it does not work.
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
 /// Loads and initialises the driver, once or again.
 pub(super) fn start() -> Result<(), Error> {
+    refuse_forked()?;
+    initialise()?;
+    STARTED.store(process::id(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Refuses a driver that was started before this process was forked.
+fn refuse_forked() -> Result<(), Error> {
+    match STARTED.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        started if started == process::id() => Ok(()),
+        started => Err(Error::Forked { started }),
+    }
+}
+
+fn initialise() -> Result<(), Error> {
     let searched = || Error::NoDriver { searched: ["libcuda.so", "libcuda.so.1"].map(str::to_owned).to_vec() };
     // SAFETY: loads the driver by its own names; its initialisers are trusted as it is.
     if !unsafe { sys::is_culib_present() } {
@@ -61,6 +83,9 @@ pub(super) fn text(version: u32) -> String {
 
 /// The error of a failed call.
 pub(super) fn failed(call: &'static str, ordinal: Option<u32>, error: DriverError) -> Error {
+    if let Err(forked) = refuse_forked() {
+        return forked;
+    }
     let device = ordinal.map_or_else(|| "the CUDA driver".to_owned(), |ordinal| format!("cuda:{ordinal}"));
     let (code, message) = describe(error);
     Error::Driver { call, device, code, message }

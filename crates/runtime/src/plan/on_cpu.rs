@@ -20,7 +20,7 @@ pub(super) fn build(
     shape: &RowShape,
     indices: &[AnyView<'_>],
 ) -> Result<RowPlan, Error> {
-    let rows = tiling.install(|| validated_rows(shape, indices, plan.positions))?;
+    let rows = tiling.install(|| validated_rows(shape, indices, plan.positions))??;
     of_rows(plan, &rows)
 }
 
