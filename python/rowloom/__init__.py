@@ -4,15 +4,11 @@
 """
 
 try:
-    from rowloom import _native
+    from rowloom._native import __version__, kernels
 except ImportError as error:
     raise ImportError(
         f"rowloom's extension module rowloom._native cannot be loaded ({error}): install rowloom for this Python "
         "and machine with `pip install rowloom`, or build it with `maturin develop` in the folder `python`"
     ) from error
-
-from rowloom._native import kernels
-
-__version__ = _native.__version__
 
 __all__ = ["__version__", "kernels"]

@@ -52,16 +52,24 @@ pub(crate) struct Matrix<'a> {
 impl<'a> Array<'a> {
     /// What an object says about itself.
     pub(crate) fn read(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> Result<Array<'a>, Refused> {
-        let array = match torch::read(object, argument)? {
-            Some(array) => array,
-            None => numpy::read(object, argument)?.ok_or_else(|| no_array(object, argument))?,
-        };
+        let array = Array::known(object, argument)?.ok_or_else(|| no_array(object, argument))?;
         if let Holds::One(ty) = argument.holds
             && ty != array.ty
         {
             return Err(wrong_type(argument, &array.ty.to_string()));
         }
         Ok(array)
+    }
+
+    /// What it is. Only an object that is neither a tensor of a known class nor an array of NumPy's needs PyTorch
+    /// searched for, which another thread may be importing.
+    fn known(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> Result<Option<Array<'a>>, Refused> {
+        if !torch::is_plain(object)
+            && let Some(array) = numpy::read(object, argument)?
+        {
+            return Ok(Some(array));
+        }
+        torch::read(object, argument)
     }
 
     /// As rows of columns: of one axis each element is a row.

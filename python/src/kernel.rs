@@ -134,7 +134,7 @@ impl Kernel {
         &self,
         py: Python<'_>,
         block: Option<&Bound<'_, PyAny>>,
-        accumulate: Option<&str>,
+        accumulate: Option<&Bound<'_, PyAny>>,
     ) -> Result<Py<Kernel>, Refused> {
         let mut order = self.declaration.forward().order;
         if let Some(block) = block {
@@ -142,15 +142,18 @@ impl Kernel {
             let wrong = |_| Refused::Number { argument, found: block.to_string(), expected };
             order.block = block.extract().map_err(wrong)?;
         }
-        order.accumulate = match accumulate {
-            None => order.accumulate,
-            Some("float32") => Accumulate::F32,
-            Some("float64") => Accumulate::F64,
-            Some(word) => {
-                let found = word.to_owned();
-                return Err(Refused::Word { argument: "accumulate", found, expected: "float32 or float64" });
-            }
-        };
+        if let Some(accumulate) = accumulate {
+            let expected = "float32 or float64";
+            order.accumulate = match accumulate.extract() {
+                Ok("float32") => Accumulate::F32,
+                Ok("float64") => Accumulate::F64,
+                Ok(word) => return Err(Refused::Word { argument: "accumulate", found: word.to_owned(), expected }),
+                Err(_) => {
+                    let (argument, found) = ("accumulate".to_owned(), accumulate.to_string());
+                    return Err(Refused::Number { argument, found, expected });
+                }
+            };
+        }
         Kernel::of(py, self.registered, order)
     }
 

@@ -515,7 +515,7 @@ pub enum Error {
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// IR that breaks rules.
-    #[error("{kernel} breaks {} rules: {}", faults.len(), faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{kernel}: {}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Verify {
         /// Kernel.
         kernel: String,

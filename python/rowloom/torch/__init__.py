@@ -4,6 +4,13 @@
 on the CPU executor with the bytes of the GPU.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError("rowloom.torch needs PyTorch, which is not installed: `pip install torch`", name="torch") from None
+
 from rowloom import _native
 from rowloom.torch.chunks import gather_chunks
 from rowloom.torch.function import RowFunction

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rowloom import _native
+from rowloom import linked
 from rowloom.torch import private
 from rowloom.torch.function import RowFunction
 
@@ -18,14 +18,11 @@ def register(native_module: ModuleType) -> SimpleNamespace:
     """Every kernel of a module that links rowloom's Python crate, as functions and ops: `register(my_kernels).my_kernel`.
 
     Ops are `torch.ops.<namespace>.<kernel>`, where the namespace is the module's name with `_` for `.`, or that of
-    its package where the module is called `_native`. Asking again gives the same functions. `ImportError` for a
-    module that was built with another version of rowloom, `ValueError` for two modules of one namespace.
+    its package where the module is called `_native`. Asking again gives the same functions. `TypeError` for
+    something else, `ImportError` for a module that was built with another version of rowloom, `ValueError` for two
+    modules of one namespace.
     """
-    if native_module.__version__ != _native.__version__:
-        raise ImportError(
-            f"{native_module.__name__} was built with rowloom {native_module.__version__}, but this is "
-            f"{_native.__version__}: build it anew"
-        )
+    linked.refuse_other(native_module)
     namespace = native_module.__name__.removesuffix("._native").replace(".", "_")
     with _lock:
         known = _registered.get(namespace)

@@ -22,12 +22,11 @@ fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
     let Ok(module) = modules.get_item(intern!(py, "numpy")) else { return Ok(false) };
-    if !module.hasattr(intern!(py, "ndarray"))? {
-        return Ok(false);
-    }
-    let array = ARRAY.get_or_try_init(py, || -> PyResult<_> {
+    let found = ARRAY.get_or_try_init(py, || -> PyResult<_> {
         Ok(module.getattr(intern!(py, "ndarray"))?.cast_into::<PyType>()?.unbind())
-    })?;
+    });
+    // While it is being imported it has no arrays, and neither has what stands in for it.
+    let Ok(array) = found else { return Ok(false) };
     object.is_instance(array.bind(py))
 }
 

@@ -46,6 +46,12 @@ pub(crate) fn exchange(object: &Bound<'_, PyAny>) -> Option<Exchange> {
     if ty.is(&torch.tensor) || ty.is(&torch.parameter) { torch.exchange } else { None }
 }
 
+/// Whether it is a tensor of PyTorch's own classes, which is known without asking anybody.
+pub(super) fn is_plain(object: &Bound<'_, PyAny>) -> bool {
+    let ty = object.get_type();
+    TORCH.get(object.py()).is_some_and(|torch| ty.is(&torch.tensor) || ty.is(&torch.parameter))
+}
+
 /// What scratch memory holds.
 pub(crate) const BYTES: ElementType = ElementType::Int(IntType::U8);
 
@@ -65,11 +71,8 @@ fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(&'py Torch, bool)>
     }
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
     let Ok(module) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
-    // While it is being imported it has no tensors.
-    if !module.hasattr(intern!(py, "Tensor"))? {
-        return Ok(None);
-    }
-    let torch = TORCH.get_or_try_init(py, || Torch::of(&module))?;
+    // While it is being imported it has no tensors, and neither has what stands in for it.
+    let Ok(torch) = TORCH.get_or_try_init(py, || Torch::of(&module)) else { return Ok(None) };
     Ok(object.is_instance(torch.tensor.bind(py))?.then_some((torch, ty.is(&torch.tensor))))
 }
 
