@@ -1,6 +1,7 @@
 """The chunks of a modulation table as six tables, gathered together."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ _gather: RowFunction = register(_native).adaln_row_gather
 
 
 def gather_chunks(
-    chunks: Sequence[Tensor], timestep: Tensor, modality: Tensor, *, plan: Plans | None = None, check: str = "now"
+    chunks: Sequence[Tensor], timestep: Tensor, modality: Tensor, *, plan: Plans | None = None, check: Literal["now", "deferred"] = "now"
 ) -> tuple[Tensor, ...]:
     """`tuple(chunk.index_select(0, timestep * 3 + modality) for chunk in chunks)` for six chunks of (R, H), in one launch.
 

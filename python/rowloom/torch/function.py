@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -67,26 +67,25 @@ class RowFunction:
             _functions[namespace, kernel.name] = self
 
     def __repr__(self) -> str:
-        return f"<rowloom kernel {self.__name__}{self.__signature__}>"
+        order = f"block={self.declared.native.block}, accumulate={self.declared.native.accumulate}"
+        return f"<rowloom kernel {self.__name__}[{order}]{self.__signature__}>"
 
     def __call__(
         self,
         *arguments: Tensor,
         plan: Plans | None = None,
-        check: str = "now",
+        check: Literal["now", "deferred"] = "now",
         gradient_dtype: torch.dtype | None = None,
-        **named: Any,
+        **named: Tensor | int,
     ) -> Any:
         compiling = torch.compiler.is_compiling()
         if check == "now" and gradient_dtype is None and not named and not compiling:
             results = self._recent.call(arguments, plan)
             if results is not None:
                 return again(results, *arguments) if type(results) is Call else results
-        counts: Mapping[str, int] = named
-        if named or len(arguments) != len(self._names):
+        counts: Mapping[str, int] = {}
+        if named or self._open_counts or len(arguments) != len(self._names):
             arguments, counts = self._signature.bind(arguments, named)
-        elif self._open_counts:
-            self._signature.bind(arguments, named)
         if compiling:
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         if not self.is_eager(arguments):
@@ -164,7 +163,7 @@ class RowFunction:
         each = zip(self._names, self._kinds, arguments, strict=True)
         return positions, [batches.flat(name, kind, x, positions) for name, kind, x in each]
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @private.untraced
     def plan(self, *indices: Tensor, rows: int | None = None, expression: int = 0) -> RowPlan:
         """The plan of one of the kernel's row expressions, from its indices in order. Waits for the stream once.
 
@@ -184,14 +183,13 @@ class RowFunction:
         plan: Plans | None = None,
         wants: str | Sequence[str] | None = None,
         gradient_dtype: torch.dtype | None = None,
-        **named: Any,
+        **named: Tensor | int,
     ) -> tuple[Tensor, ...]:
         """The gradients of the inputs named by `wants`, one name or several, in that order; of all that have one without it.
 
         `cotangents` has one tensor, or None for zeros, for each tensor of the forward's results. Plans are found
         and made as in a forward. A gradient cannot be differentiated again.
         """
-        counts: Mapping[str, int] = named
         arguments, counts = self._signature.bind(arguments, named)
         self._signature.refuse_other_than_tensors(arguments)
         if gradient_dtype is not None:

@@ -2,7 +2,7 @@
 
 import threading
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -10,11 +10,19 @@ from rowloom import linked
 from rowloom.torch import private
 from rowloom.torch.function import RowFunction
 
+class Functions(SimpleNamespace):
+    """The functions of a module, as attributes by their kernels' names."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> RowFunction: ...
+
+
 _lock = threading.Lock()
-_registered: dict[str, tuple[ModuleType, SimpleNamespace]] = {}
+_registered: dict[str, tuple[ModuleType, Functions]] = {}
 
 
-def register(native_module: ModuleType) -> SimpleNamespace:
+def register(native_module: ModuleType) -> Functions:
     """Every kernel of a module that links rowloom's Python crate, as functions and ops: `register(my_kernels).my_kernel`.
 
     Ops are `torch.ops.<namespace>.<kernel>`, where the namespace is the module's name with `_` for `.`, or that of
@@ -28,7 +36,7 @@ def register(native_module: ModuleType) -> SimpleNamespace:
         known = _registered.get(namespace)
         if known is None:
             functions = {kernel.name: RowFunction(namespace, kernel) for kernel in native_module.kernels()}
-            known = _registered[namespace] = native_module, SimpleNamespace(**functions)
+            known = _registered[namespace] = native_module, Functions(**functions)
     module, found = known
     if module is not native_module:
         raise ValueError(f"the ops of {namespace} are those of {module.__name__}; {native_module.__name__} needs another name")

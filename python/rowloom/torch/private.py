@@ -1,7 +1,7 @@
 """What rowloom uses of torch beyond its public interface: all of it, each with its reason and what is done without it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -38,6 +38,16 @@ _HAS_IDENTITY = hasattr(torch.UntypedStorage, "_cdata")
 
 _raw_stream: Callable[[int], int] | None = _found("_cuda_getCurrentRawStream")
 _current_device: Callable[[], int] | None = _found("_cuda_getDevice")
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def untraced(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`torch.compiler.disable`, which has no types: a compiler calls the function as it is."""
+    disabled: Callable[_P, _R] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return disabled
 
 
 def watched() -> bool:
