@@ -8,7 +8,8 @@ try:
 except ImportError as error:
     raise ImportError(
         f"rowloom's extension module rowloom._native cannot be loaded ({error}): install rowloom for this Python "
-        "and machine with `pip install rowloom`, or build it with `maturin develop` in the folder `python`"
+        "and machine from the wheel that `cargo xtask wheel` makes in rowloom's repository, or build it with "
+        "`maturin develop --release` in the folder `python`"
     ) from error
 
 __all__ = ["__version__", "kernels"]

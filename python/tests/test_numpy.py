@@ -243,7 +243,7 @@ def test_a_missing_extension_says_how_to_get_one() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "ImportError: rowloom's extension module rowloom._native cannot be loaded" in done.stderr
-    assert "`pip install rowloom`" in done.stderr
+    assert "`cargo xtask wheel`" in done.stderr
 
 
 def test_neither_numpy_nor_torch_is_imported_for_you() -> None:

@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 from prior_art_case import CASE, HIDDEN, TINY, measured, right, with_gradient
-from rowloom.prior_art import accuracy
+from rowloom.prior_art import accuracy, inputs, invariance
 from rowloom.prior_art.differences import Differences, RowsOfWhole
 from rowloom.prior_art.implementations import Implementation, Unavailable, diffusers, make
 from rowloom.prior_art.table_gradient import shuffle_others
@@ -68,6 +68,26 @@ def test_a_gradient_that_changes_from_call_to_call_is_found():
     assert checks["table_gradient"]["repeats_differ"] == 2
     assert checks["all_rows"]["9"]["fwd_differ"] == 0
     assert checks["batch_invariant"] is False
+
+
+def test_slices_of_columns_see_what_the_whole_sees(monkeypatch):
+    monkeypatch.setattr(inputs, "CPU_BYTES", 3 * TINY.full_batch * 6 * 2)
+    assert CASE.columns_at_once(TINY.full_batch) == 3
+    widths = set()
+
+    def run(table, timestep, modality):
+        widths.add(table.shape[1] // 6)
+        outputs = [chunk.clone() for chunk in diffusers(table, timestep, modality)]
+        # The last column of the last chunk, as its value tells.
+        outputs[5][outputs[5] == marked] += timestep.shape[0] == 7
+        return outputs
+
+    batch = CASE.batch(TINY.full_batch, TINY.full_batch_seeds[0])
+    marked = batch.table[batch.timestep[0] * 3 + batch.modality[0], -1]
+    found = invariance.full_vs_sub(run, CASE, TINY, lambda _: None)
+    assert widths == {3, 2}
+    assert found["sub_batches"] == TINY.sub_batches()
+    assert 0 < found["fwd_differ"] <= 2 * 10
 
 
 def test_a_plan_that_comes_out_otherwise_when_it_is_made_again_is_found():

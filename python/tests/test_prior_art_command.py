@@ -21,10 +21,17 @@ def test_a_run_that_fails_leaves_no_file(tmp_path, monkeypatch, capsys):
         raise output.OutputError("no")
 
     monkeypatch.setattr(command, "measure", broken)
-    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--device", "cpu", "--implementations", "diffusers"]
     assert command.main(arguments) == 1
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().err.endswith("error: no\n")
+
+
+def test_the_full_protocol_on_a_cpu_is_asked_for_by_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(command, "make", lambda *_: pytest.fail("work was done"))
+    assert command.main(["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json")]) == 2
+    assert "write --quick for a look, or --device cpu for all of it" in capsys.readouterr().err
 
 
 def test_what_is_wrong_with_the_surroundings_costs_no_measurement(tmp_path, monkeypatch, capsys):
@@ -33,7 +40,7 @@ def test_what_is_wrong_with_the_surroundings_costs_no_measurement(tmp_path, monk
 
     monkeypatch.setattr(environment, "environment", broken)
     monkeypatch.setattr(command, "measure", lambda *_: pytest.fail("it was measured"))
-    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--device", "cpu", "--implementations", "diffusers"]
     assert command.main(arguments) == 1
     assert "no such file" in capsys.readouterr().err
 
@@ -43,7 +50,7 @@ def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
         raise RuntimeError("an illegal memory access was encountered\nmore")
 
     monkeypatch.setattr(command, "measure", broken)
-    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--implementations", "diffusers"]
+    arguments = ["--op", "adaln_row_gather", "--out", str(tmp_path / "r.json"), "--device", "cpu", "--implementations", "diffusers"]
     assert command.main(arguments) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said == "error: the run ended without a report: RuntimeError: an illegal memory access was encountered"

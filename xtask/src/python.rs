@@ -23,7 +23,7 @@ const PAGES: [&str; 3] = ["README.md", "docs/python.md", "python/README.md"];
 
 /// Checks the package's types, builds its wheel, and tests that wheel where the source is not to be found.
 pub(crate) fn test(nvrtc: &Path) -> Result<Totals, String> {
-    let python = environment()?;
+    let python = tester()?;
     let cache = folder().join("mypy");
     run(Command::new(&python).current_dir(root().join("python")).args(["-m", "mypy", "--cache-dir"]).arg(cache))?;
     let wheel = build(&python, Profile::Dev, &folder().join("wheels"))?;
@@ -38,7 +38,7 @@ pub(crate) fn test(nvrtc: &Path) -> Result<Totals, String> {
 
 /// Builds the wheel that users install, alone in `target/wheels`; where it is.
 pub(crate) fn wheel() -> Result<PathBuf, String> {
-    build(&environment()?, Profile::Release, &target().join("wheels"))
+    build(&builder()?, Profile::Release, &target().join("wheels"))
 }
 
 /// Copies the tests, and the pages that are tests, into a folder of their own.
@@ -64,24 +64,42 @@ fn folder() -> PathBuf {
     target().join("python")
 }
 
-/// The interpreter of an environment that has what `python/tests/requirements.txt` names, made if need be.
-fn environment() -> Result<PathBuf, String> {
+/// What `python/tests/requirements.txt` names.
+fn requirements() -> Result<Vec<String>, String> {
     let wanted = root().join("python/tests/requirements.txt");
-    let read = |path: &Path| std::fs::read_to_string(path);
-    let wanted_text = read(&wanted).map_err(|error| format!("cannot read {}: {error}", wanted.display()))?;
-    let venv = folder().join("venv");
+    let text =
+        std::fs::read_to_string(&wanted).map_err(|error| format!("cannot read {}: {error}", wanted.display()))?;
+    Ok(text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(ToOwned::to_owned).collect())
+}
+
+/// The interpreter of an environment that has all of them.
+fn tester() -> Result<PathBuf, String> {
+    environment("venv", &requirements()?)
+}
+
+/// That of one which builds wheels: gigabytes less.
+fn builder() -> Result<PathBuf, String> {
+    let maturin: Vec<String> = requirements()?.into_iter().filter(|line| line.starts_with("maturin")).collect();
+    environment("builder", &maturin)
+}
+
+/// The interpreter of an environment that has these packages, made if need be.
+fn environment(name: &str, wanted: &[String]) -> Result<PathBuf, String> {
+    let venv = folder().join(name);
     let python = venv.join("bin/python");
     // Written when all is there, so that an interrupted installation is not taken for one.
     let installed = venv.join("installed.txt");
-    if read(&installed).is_ok_and(|text| text == wanted_text) && works(Command::new(&python).arg("--version")) {
+    let text = wanted.join("\n");
+    if std::fs::read_to_string(&installed).is_ok_and(|found| found == text)
+        && works(Command::new(&python).arg("--version"))
+    {
         return Ok(python);
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))
         .map_err(|error| format!("{error}; Python 3.11 or newer with venv and pip is needed"))?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    run(Command::new(&python).args(install).arg(&wanted))?;
-    std::fs::write(&installed, wanted_text)
-        .map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(Command::new(&python).args(install).args(wanted))?;
+    std::fs::write(&installed, text).map_err(|error| format!("cannot write {}: {error}", installed.display()))?;
     Ok(python)
 }
 

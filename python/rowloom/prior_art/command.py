@@ -22,6 +22,11 @@ EXAMPLES = """examples:
   python -m rowloom.prior_art --op adaln_row_gather --layout t2va-15s --positions 4097,109952 --out report.json
 """
 
+NO_GPU = (
+    "error: torch finds no GPU, and on a CPU the full protocol takes many GiB and the better part of an hour or more; "
+    "write --quick for a look, or --device cpu for all of it"
+)
+
 MOST = 2**32 - 1
 """Positions, and columns."""
 
@@ -116,6 +121,9 @@ def main(arguments: list[str] | None = None) -> int:
     on: torch.device = asked.device or device("cuda:0" if torch.cuda.is_available() else "cpu")
     if on.type == "cuda":
         torch.cuda.set_device(on)
+    elif not asked.quick and asked.device is None:
+        print(NO_GPU, file=sys.stderr)
+        return 2
     case = Case(on, asked.hidden, asked.layout)
     chosen = asked.positions or sizes(asked.layout, asked.quick, on, asked.hidden)
     short = memory.shortage(case, max(chosen))

@@ -20,6 +20,10 @@ GENERATOR = (
 )
 
 
+CPU_BYTES = 1 << 30
+"""Of outputs of the largest batch that a CPU compares, at once."""
+
+
 @dataclass(frozen=True)
 class Case:
     """What is measured: a device, H and a layout."""
@@ -31,6 +35,12 @@ class Case:
     def bytes_per_position(self) -> int:
         """Of the six outputs, or of their gradients."""
         return CHUNKS * self.hidden * DTYPE.itemsize
+
+    def columns_at_once(self, positions: int) -> int:
+        """Columns of a chunk that outputs of so many positions have at once: on a GPU all, on a CPU what a GiB holds."""
+        if self.device.type == "cuda":
+            return self.hidden
+        return max(1, min(self.hidden, CPU_BYTES // (positions * CHUNKS * DTYPE.itemsize)))
 
     def batch(self, positions: int, seed: int) -> Batch:
         """The inputs of this seed."""
@@ -57,6 +67,11 @@ class Batch:
     """(S,), int64."""
     modality: Tensor
     """(S,), int64."""
+
+    def columns(self, columns: slice) -> Batch:
+        """The same call on these columns of each chunk."""
+        chunks = self.table.view(ROWS, CHUNKS, -1)[:, :, columns]
+        return Batch(chunks.reshape(ROWS, -1), self.timestep, self.modality)
 
     def select(self, positions: Tensor) -> Batch:
         """The same call for these positions, in this order."""

@@ -31,7 +31,7 @@ TIMING = (
 )
 
 CHECKS = (
-    "bytes are compared, on the device; rowgrad_differ is 0 because no gradient of this op has a position axis; "
+    "bytes are compared, on the device, full_vs_sub_batches in calls of columns_at_once columns; rowgrad_differ is 0 because no gradient of this op has a position axis; "
     "params_repeatable: the same call twice at every batch and seed of all_rows, plans that are cached dropped in between; "
     "table_gradient at S = gradient_positions with the inputs of accuracy, cached plans dropped before every other repeat; schedules are not visible from Python (null): `rowloom report` compares them"
 )
@@ -64,7 +64,7 @@ def head(case: Case, protocol: Protocol, quick: bool) -> dict[str, Any]:
             "rows": {"R": ROWS},
             "index": "i64",
             "generator": GENERATOR,
-            "columns_at_once": case.hidden,
+            "columns_at_once": case.columns_at_once(protocol.full_batch),
             "sums": ["backward"],
             "traffic": {
                 "forward": {"kind": "write", "bytes_per_position": bytes_per_position},

@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m rowloom.prior_art.table",
         description="Prints reports as rows of Markdown.",
-        epilog="example: python -m rowloom.prior_art.table evidence/h200/prior_art/*.json",
+        epilog="example: python -m rowloom.prior_art.table report.json t2va.json",
     )
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT")
     try:
