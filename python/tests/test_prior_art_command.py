@@ -155,6 +155,7 @@ def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
         text = stream.getvalue()
         assert ("\r" in text) == stream.isatty()
         assert text.endswith("diffusers: checks: 0.0 s, unavailable: no\n")
+        assert text.startswith("diffusers: checks\n") != stream.isatty()
 
 
 def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):

@@ -141,3 +141,25 @@ fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_laid_out_with_the_pages_that_they_run() {
+        let place = folder().join("laid");
+        lay_tests(&place).unwrap();
+        for file in ["tests/pages.py", "pyproject.toml", "pages/README.md", "pages/docs/python.md"] {
+            assert!(place.join(file).is_file(), "{file}");
+        }
+        std::fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn wheels_need_the_pinned_maturin_alone() {
+        let all = requirements().unwrap();
+        assert_eq!(all.iter().filter(|line| line.starts_with("maturin==")).count(), 1);
+        assert!(all.iter().all(|line| line.contains("==")), "{all:?}");
+    }
+}

@@ -1,4 +1,4 @@
-"""What a long run tells: one moving line on a terminal, else a line for each part."""
+"""What a long run tells: one moving line on a terminal, else a line where a part begins and one where it ends."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class Progress:
     def begin(self, name: str, total: int) -> None:
         """A part of so many steps."""
         self._begin(name, total)
+        if not self._moves:
+            self._stream.write(f"{name}\n")
+            self._stream.flush()
         self._show()
 
     def tick(self, steps: int) -> None:
