@@ -1,7 +1,8 @@
 //! What a framework does without rowloom: the kernel op by op, each result a
 //! tensor of its own in the table's type. For a gather that is `index_select`;
 //! its gradient is a scatter-add that rounds after every addition, atomic and in
-//! no order on a GPU, in the order of positions on a CPU.
+//! no order on a GPU, as PyTorch's is there. On a CPU it is the same rounding in the order of
+//! positions, which is not what PyTorch does on one: `rowloom.prior_art` measures that.
 
 use std::sync::Arc;
 
@@ -162,7 +163,7 @@ impl Implementation for Framework {
     fn source(&self) -> String {
         let (place, order) = match is_gpu(&self.baseline.stream().device()) {
             true => ("the GPU", "atomic"),
-            false => ("the CPU", "in position order"),
+            false => ("the CPU", "in position order, which rounds as a GPU does, not as PyTorch on a CPU"),
         };
         format!("op by op on {place}: a gather per chunk, a scatter-add in {}, {order}", self.dtype)
     }
