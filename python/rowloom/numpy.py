@@ -13,10 +13,15 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-import numpy as np
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    if error.name != "numpy":
+        raise
+    raise ModuleNotFoundError("rowloom.numpy needs NumPy, which is not installed: `pip install numpy`", name="numpy") from None
 from numpy.typing import DTypeLike, NDArray
 
-from rowloom import _native, numbers, shapes
+from rowloom import _native, linked, numbers, shapes
 from rowloom.signature import Signature
 
 if TYPE_CHECKING:
@@ -223,6 +228,8 @@ class RowFunction:
         if not isinstance(array, np.ndarray):
             kind = type(array).__name__
             raise TypeError(f"{self.__name__}: {name} is a {kind}; rowloom.numpy takes arrays, rowloom.torch tensors")
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"{self.__name__}: {name} is a masked array, whose mask is not read; pass {name}.filled(…) or {name}.data")
 
     def _data(self, plan: object) -> list[tuple[Array, "PlanSizes"]] | None:
         """Plans as plain data."""
@@ -253,12 +260,9 @@ def _found(module: str, name: str, block: int, accumulate: str) -> RowFunction:
 def register(module: Any) -> SimpleNamespace:
     """The functions of a native module of your own kernels, by name.
 
-    Raises `ImportError` for a module that was built with another version of rowloom.
+    Raises `TypeError` for something else, `ImportError` for a module that was built with another version of rowloom.
     """
-    if module.__version__ != _native.__version__:
-        raise ImportError(
-            f"{module.__name__} was built with rowloom {module.__version__}, but this is {_native.__version__}: build it anew"
-        )
+    linked.refuse_other(module)
     return SimpleNamespace(**{kernel.name: RowFunction(module.__name__, kernel) for kernel in module.kernels()})
 
 

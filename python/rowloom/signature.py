@@ -86,6 +86,8 @@ class Signature:
         """The inputs whose gradients are wanted: all that have one, or those named, or the one named."""
         if wants is None:
             return self._able
+        if not hasattr(wants, "__iter__"):
+            raise TypeError(f"{self.function}: wants is {wants!r}; it must be names of inputs")
         names = [wants] if isinstance(wants, str) else list(wants)
         for name in names:
             if name not in self._able:

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import HAS_TORCH
 
 import rowloom
+from rowloom import numpy as rn
 
 CALL = """
 import sys, types
@@ -85,7 +85,7 @@ assert torch.equal(rt.row_gather(torch.from_numpy(table), torch.from_numpy(row))
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("package", "called"), [("torch", "PyTorch")])
+@pytest.mark.parametrize(("package", "called"), [("torch", "PyTorch"), ("numpy", "NumPy")])
 def test_a_missing_package_is_named(package: str, called: str) -> None:
     program = f"import sys; sys.modules['{package}'] = None; import rowloom.{package}"
     done = run(program)
@@ -104,10 +104,16 @@ def test_a_missing_file_of_the_extension_is_no_circle(tmp_path: Path) -> None:
     assert "circular" not in done.stderr
 
 
-@pytest.mark.skipif(not HAS_TORCH, reason="no torch")
-@pytest.mark.parametrize("module", [None, 5, sys, pytest])
-def test_what_is_no_module_of_kernels_is_not_registered(module: Any) -> None:
-    from rowloom import torch as rt
+@pytest.mark.parametrize("module", [None, 5, sys, "numpy"])
+def test_what_is_no_module_of_kernels_is_not_registered(module: object) -> None:
+    import numpy
 
-    with pytest.raises(TypeError, match="register takes a native module of kernels, .*; .* is none"):
-        rt.register(module)
+    module = numpy if module == "numpy" else module
+    registers = [rn.register]
+    if HAS_TORCH:
+        from rowloom import torch as rt
+
+        registers.append(rt.register)
+    for register in registers:
+        with pytest.raises(TypeError, match="register takes a native module of kernels, .*; .* is none"):
+            register(module)  # type: ignore[arg-type]

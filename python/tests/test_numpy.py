@@ -186,6 +186,11 @@ def test_misuse() -> None:
         (lambda: rn.row_gather(table, row, plan=5), TypeError, "plan is a int; row_gather.plan"),
         (lambda: rn.row_gather(table, row, plan="plan"), TypeError, "plan is a str; row_gather.plan"),
         (lambda: rn.row_gather.backward(5, table, row), TypeError, r"cotangents\[0\] is a int; rowloom.numpy takes arrays"),
+        (lambda: rn.row_gather(np.ma.array(table, mask=True), row), TypeError, "table is a masked array, whose mask is not read"),
+        (lambda: rn.row_gather(table, np.ma.array(row, mask=[0, 1])), TypeError, "row is a masked array"),
+        (lambda: rn.row_gather.plan(np.ma.array(row), rows=3), TypeError, "row is a masked array"),
+        (lambda: rn.row_gather.backward(np.ma.array(table), table, row), TypeError, r"cotangents\[0\] is a masked array"),
+        (lambda: rn.row_gather.backward(table[:2], table, row, wants=5), TypeError, "wants is 5; it must be names of inputs"),
         (lambda: rn.row_gather.backward([[1.0]], table, row), TypeError, r"cotangents\[0\] is a list"),
         (lambda: rn.row_gather.backward(table, table, row, wants="row"), ValueError, "no gradient of 'row'; it has"),
         (lambda: rn.row_scatter_sum.backward(table, table[:2], row, R=3, gradient_dtype=np.int32), ValueError, "gradient_dtype is int32"),
@@ -233,7 +238,7 @@ def test_a_module_of_own_kernels() -> None:
     own = rn.register(_native)
     table, row = np.ones((3, 2), np.float32), np.array([0, 2])
     assert_bytes(own.row_gather(table, row), table[row])
-    older = SimpleNamespace(__name__="mine", __version__="0.0.1")
+    older = SimpleNamespace(__name__="mine", __version__="0.0.1", kernels=_native.kernels)
     with pytest.raises(ImportError, match=r"mine was built with rowloom 0\.0\.1, but this is .*: build it anew"):
         rn.register(older)
 
