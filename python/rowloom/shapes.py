@@ -48,8 +48,9 @@ def sizes(kernel: "Kernel", shapes: Sequence[Shape | None], counts: Mapping[str,
             continue
         if declared.kind == "table":
             extent = declared.rows
-            if extent is not None and extent.count is not None and len(shape) > 0:
-                known.setdefault(extent.count, shape[0] * extent.denominator // extent.numerator)
+            if extent is not None and extent.count is not None:
+                rows = shape[0] if len(shape) > 0 else 0
+                known.setdefault(extent.count, rows * extent.denominator // extent.numerator)
             if columns is None:
                 columns = shape[-1] // declared.chunks if len(shape) > 1 else 1
             continue

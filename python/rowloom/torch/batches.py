@@ -15,7 +15,7 @@ def leading(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[Tens
     for name, kind, argument in zip(names, kinds, arguments, strict=True):
         shape = tuple(argument.shape)
         if kind == "table":
-            if len(shape) > 2:
+            if not 1 <= len(shape) <= 2:
                 raise ValueError(f"{name} has {len(shape)} axes, but must have 1 or 2")
             continue
         if kind == "rows" and len(shape) > 1:

@@ -26,6 +26,8 @@ def gather_chunks(
     `adaln_row_gather`, and `ValueError` for chunks of different shapes, types or devices.
     """
     declared = _gather.declared
+    if not hasattr(chunks, "__iter__"):
+        raise TypeError(f"gather_chunks takes {declared.chunks[0]} chunks, not a {type(chunks).__name__}")
     chunks = tuple(chunks)
     expected = declared.chunks[0]
     if len(chunks) != expected:
@@ -33,6 +35,9 @@ def gather_chunks(
     for at, chunk in enumerate(chunks):
         if not isinstance(chunk, Tensor):
             raise TypeError(f"gather_chunks: chunk {at} is a {type(chunk).__name__}, not a tensor")
+        if chunk.layout is not torch.strided or chunk.is_nested:
+            what = f"of layout {chunk.layout}" if chunk.layout is not torch.strided else "nested"
+            raise ValueError(f"gather_chunks: chunk {at} is {what}; it must be a dense tensor with memory of its own")
         if chunk.dim() != 2:
             raise ValueError(f"gather_chunks: chunk {at} has {chunk.dim()} dimensions, not rows and columns")
         for what, found, first in (
@@ -88,6 +93,9 @@ class _ChunksCall(Call):
 def _side_by_side(chunks: Sequence[Tensor]) -> Tensor:
     """One (R, 6·H) table of six (R, H): an alias where they lie so already, else a copy."""
     first = chunks[0].detach()
+    if any([x.is_neg() for x in chunks]):
+        # Memory holds the other sign of these.
+        return torch.cat([x.detach() for x in chunks], dim=1)
     rows, columns = first.shape
     row_stride = first.stride(0)
     storage = private.storage_identity(first)

@@ -14,7 +14,7 @@ from rowloom.torch.autograd import RowsFunction, again, refusing_second
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans, refuse_check
 from rowloom.torch.execute import explicit_plans, given_plans, stream_of, zero_cotangent
-from rowloom.torch.plans import RowPlan, new_plan
+from rowloom.torch.plans import RowPlan, new_plan, refuse_recorded
 from rowloom.torch.plans import cache as plan_cache
 from rowloom.torch.signature import TensorSignature
 
@@ -99,6 +99,7 @@ class RowFunction:
                     differentiated = True
         if gradient_dtype is not None:
             self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
+        self._signature.refuse_other_layouts(arguments)
         batched = tuple([x.dim() for x in arguments]) != self._dimensions
         # From before plans are found: what is edited or forgotten meanwhile is not remembered.
         generation = self._recent.generation
@@ -173,6 +174,12 @@ class RowFunction:
         """
         number, names, count, counts = self._signature.planned(indices, rows, expression)
         self._signature.refuse_other_than_tensors(indices, names)
+        self._signature.refuse_other_layouts(indices, names)
+        refuse_recorded()
+        for name, index in zip(names, indices, strict=True):
+            if index.shape != indices[0].shape and max(index.dim(), indices[0].dim()) > 1:
+                shapes = f"{tuple(index.shape)}, but {names[0]} has {tuple(indices[0].shape)}"
+                raise ValueError(f"{self.__name__}: {name} has shape {shapes}; the indices of a plan have one shape")
         flat = [index.reshape(-1) if index.dim() > 1 else index for index in indices]
         return new_plan(self.declared.native, number, flat, count, counts, stream_of(flat[0]))
 
@@ -209,6 +216,7 @@ class RowFunction:
             raise TypeError(f"{self.__name__}.backward needs a cotangent that is not None")
         if torch.compiler.is_compiling() or not self.is_eager([*arguments, *[x for x in given if x is not None]]):
             return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
+        self._signature.refuse_other_layouts(arguments)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
 
         def compute() -> Sequence[Tensor | None]:

@@ -182,6 +182,10 @@ class _Definition:
 
     def _fake(self, *inputs: Tensor, check: str = "now", counts: Sequence[Any] = (), gradient_dtype: Any = None) -> Any:
         del check, gradient_dtype
+        for name, x in zip(self.declared.names, inputs, strict=True):
+            if x.device != inputs[0].device:
+                first = f"{inputs[0].device}: {self.declared.names[0]} is there"
+                raise ValueError(f"{name} is on {x.device}, but the call runs on {first}")
         found = self.declared.tensor_shapes([x.shape for x in inputs], self._counts(counts))
         results = [
             inputs[like].new_empty(shape) if dtype is None else inputs[like].new_empty(shape, dtype=dtype)

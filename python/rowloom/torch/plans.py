@@ -73,6 +73,7 @@ class RowPlan:
             return self
         known = self._repeated.get(batch)
         if known is None:
+            refuse_recorded()
             device = self.state.device
             stream = self._reading()
             state = _new_state(plan_elements(positions * batch, rows, block), device)
@@ -107,6 +108,7 @@ class RowPlan:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
         """Waits for the current stream once, since any other may use the copy at once."""
+        refuse_recorded()
         self.refuse_edited()
         stream = self._reading()
         state = _new_state(self.state.numel(), self.state.device)
@@ -118,6 +120,12 @@ class RowPlan:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a RowPlan cannot be pickled, since its content is trusted: make it anew from the indices")
+
+
+def refuse_recorded() -> None:
+    """`RuntimeError` where a tracer would keep the memory of a new plan, and not what fills it."""
+    if private.recorded():
+        raise RuntimeError("a plan is made while a tracer records, which would not see it being filled: make it before, and pass it")
 
 
 def note_use(state: Tensor) -> None:
@@ -196,7 +204,9 @@ class PlanCache:
                 self._entries.move_to_end(key)
                 self._hits += 1
                 return entry.plan
-        if entry is not None and all(map(torch.equal, indices, entry.copies)):
+        # A storage that was taken away leaves an index that cannot be compared: the call says what is wrong with it.
+        there = all([x.data_ptr() != 0 for x in indices])
+        if entry is not None and there and all(map(torch.equal, indices, entry.copies)):
             with self._lock:
                 if key in self._entries:
                     self._entries.move_to_end(key)

@@ -1,5 +1,6 @@
 """What rowloom uses of torch beyond its public interface: all of it, each with its reason and what is done without it."""
 
+import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -58,6 +59,19 @@ def watched() -> bool:
         or _tracing_state() is not None
         or forward_mode()
     )
+
+
+def recorded() -> bool:
+    """Whether a tracer (`torch.jit.trace`, `make_fx`) records ops, to be run again without what Python did meanwhile.
+
+    Without torch's own answer nothing is known of `make_fx`.
+    """
+    if _tracing_state() is not None:
+        return True
+    # Whoever has such a mode has its module.
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor") if _dispatch_modes() != 0 else None
+    mode: Callable[[], object] = getattr(proxies, "get_proxy_mode", _none)
+    return mode() is not None
 
 
 def forward_mode() -> bool:

@@ -34,6 +34,13 @@ class TensorSignature(Signature):
                     f"{self.function}: {name} is a {type(argument).__name__}; rowloom.torch takes tensors, rowloom.numpy arrays"
                 )
 
+    def refuse_other_layouts(self, arguments: Sequence[Tensor], names: Sequence[str] | None = None) -> None:
+        """`ValueError` for the first that is sparse or nested."""
+        for name, argument in zip(self.names if names is None else names, arguments, strict=True):
+            if argument.layout is not torch.strided or argument.is_nested:
+                what = f"of layout {argument.layout}" if argument.layout is not torch.strided else "nested"
+                raise ValueError(f"{self.function}: {name} is {what}; it must be a dense tensor with memory of its own")
+
     def refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
         """`NotImplementedError` for what forward-mode differentiation brings: an op would drop it."""
         if private.forward_mode() and any([_tangent(x) is not None for x in arguments]):

@@ -1,0 +1,99 @@
+"""Tensors that are no rows of numbers in memory, and plans where a tracer would not see them being filled."""
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from rowloom import torch as rt
+
+TABLE, ROW = torch.randn(9, 4), torch.tensor([3, 0, 8, 3, 5])
+
+
+def sparse(x: Tensor) -> Tensor:
+    return x.to_sparse()
+
+
+def nested(x: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([x, x])
+
+
+@pytest.mark.parametrize(("make", "what"), [(sparse, "of layout torch.sparse_coo"), (nested, "nested")])
+def test_sparse_and_nested_tensors(make: Any, what: str) -> None:
+    sentence = f"{what}; it must be a dense tensor with memory of its own"
+    table, row = make(TABLE), make(ROW)
+    for call in (
+        lambda: rt.row_gather(table, ROW),
+        lambda: rt.row_gather(TABLE, row),
+        lambda: rt.row_gather.plan(row, rows=9),
+        lambda: rt.row_gather.backward(TABLE[:5], table, ROW),
+        lambda: rt.gather_chunks([table] * 6, ROW, ROW),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
+
+
+def test_a_table_of_no_axes() -> None:
+    with pytest.raises(ValueError, match="table has 0 axes, but must have 1 or 2"):
+        rt.row_gather(torch.tensor(1.0), ROW)
+
+
+def test_tensors_of_two_devices_have_no_shapes() -> None:
+    for table, row in ((TABLE.to("meta"), ROW), (TABLE, ROW.to("meta"))):
+        with pytest.raises(ValueError, match=r"row is on (cpu|meta), but the call runs on (cpu|meta): table is there|row is on meta"):
+            rt.row_gather(table, row)
+    assert rt.row_gather(TABLE.to("meta"), ROW.to("meta")).shape == (5, 4)
+
+
+def test_indices_of_a_plan_have_one_shape() -> None:
+    two, six = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(6, dtype=torch.int64)
+    for timestep, modality in ((two, six), (six, two), (two, two.T)):
+        with pytest.raises(ValueError, match=r"modality has shape .*, but timestep has .*; the indices of a plan have one shape"):
+            rt.adaln_row_gather.plan(timestep, modality, rows=9)
+    assert rt.adaln_row_gather.plan(two, two, rows=9).positions == 6
+
+
+def test_an_index_whose_storage_went_is_refused_again() -> None:
+    row = ROW.clone()
+    rt.row_gather(TABLE, row)
+    row.untyped_storage().resize_(0)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="row is a Tensor without memory"):
+            rt.row_gather(TABLE, row)
+
+
+def test_chunks_of_the_other_sign() -> None:
+    """Parts of complex numbers that lie side by side, of which one stands in memory with the other sign."""
+    z = torch.randn(9, 3, dtype=torch.complex64)
+    chunks = [part for at in range(3) for part in (z.real[:, at : at + 1], z.conj().imag[:, at : at + 1])]
+    assert [x.is_neg() for x in chunks] == [False, True] * 3
+    row = ROW // 3
+    gathered = rt.gather_chunks(chunks, row, row)
+    for found, chunk in zip(gathered, chunks, strict=True):
+        assert torch.equal(found, chunk.index_select(0, row * 3 + row))
+
+
+def test_no_tracer_records_a_plan_being_made() -> None:
+    made = rt.row_gather.plan(ROW, rows=9)
+    makes = [
+        lambda row: rt.row_gather(TABLE, row, plan=rt.row_gather.plan(row, rows=9)),
+        lambda row: rt.row_gather(TABLE, torch.cat([row, row]), plan=made.repeat(2)),
+        lambda row: rt.row_gather(TABLE, row, plan=copy.deepcopy(made)),
+    ]
+    for make in makes:
+        with pytest.raises(RuntimeError, match="a plan is made while a tracer records"):
+            make_fx(make)(ROW)
+        with pytest.raises(RuntimeError, match="a plan is made while a tracer records"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.trace(make, (ROW,), check_trace=False)  # type: ignore[no-untyped-call]
+
+    def given(table: Tensor, row: Tensor) -> Any:
+        return rt.row_gather(table, row, plan=made)
+
+    assert torch.equal(make_fx(given)(TABLE, ROW)(TABLE, ROW), TABLE[ROW])
