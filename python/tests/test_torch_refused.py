@@ -97,3 +97,12 @@ def test_no_tracer_records_a_plan_being_made() -> None:
         return rt.row_gather(table, row, plan=made)
 
     assert torch.equal(make_fx(given)(TABLE, ROW)(TABLE, ROW), TABLE[ROW])
+
+
+def test_derivatives_of_torch_func_are_refused() -> None:
+    def summed(table: Tensor) -> Any:
+        return rt.row_gather(table, ROW).sum()
+
+    for derive in (torch.func.grad(summed), torch.func.jacrev(summed), lambda table: torch.func.vjp(summed, table)):
+        with pytest.raises(NotImplementedError, match=r"row_gather has no derivative of torch\.func \(grad, vjp, jacrev\)"):
+            derive(TABLE)

@@ -43,6 +43,10 @@ class RowsFunction(torch.autograd.Function):
             found = call.launch.backward(needed, cotangents)
             if found is not None:
                 return None, *found
+        if private.batched(cotangents):
+            # One after the other, so that each has the bytes of a backward alone.
+            each = [RowsFunction.backward(ctx, *one) for one in private.unbatched(cotangents)]
+            return private.batched_again(each)
         wanted = call.wanted_of(needed)
         if not any(wanted) or all(x is None for x in cotangents):
             return (None,) * (1 + len(needed))

@@ -91,7 +91,15 @@ class RowFunction:
         if not self.is_eager(arguments):
             self._signature.refuse_other_than_tensors(arguments)
             self._signature.refuse_tangents(arguments)
-            return self._traced(arguments, plan, check, counts, gradient_dtype)
+            try:
+                return self._traced(arguments, plan, check, counts, gradient_dtype)
+            except RuntimeError as error:
+                # What torch says where one of its ops with a derivative is differentiated by `torch.func`.
+                if "setup_context" not in str(error):
+                    raise
+                raise NotImplementedError(
+                    f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
+                ) from None
         differentiated = False
         if torch.is_grad_enabled():
             for argument in arguments:

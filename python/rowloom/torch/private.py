@@ -1,7 +1,7 @@
 """What rowloom uses of torch beyond its public interface: all of it, each with its reason and what is done without it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -59,6 +59,42 @@ def watched() -> bool:
         or _tracing_state() is not None
         or forward_mode()
     )
+
+
+_is_batched: Callable[[torch.Tensor], bool] | None = _found("_functorch.is_legacy_batchedtensor")
+"""Whether a tensor stands for several, one of a batch of gradients each: `torch.autograd.grad(…, is_grads_batched=True)`
+and `jacobian(…, vectorize=True)`, whose batches are not those of `torch.func.vmap`. Without it they are refused."""
+
+
+def batched(tensors: Sequence[torch.Tensor | None]) -> bool:
+    """Whether one of these gradients stands for several."""
+    return _is_batched is not None and any([x is not None and _is_batched(x) for x in tensors])
+
+
+def unbatched(tensors: Sequence[torch.Tensor | None]) -> list[list[torch.Tensor | None]]:
+    """Of each gradient of the innermost batch all tensors."""
+    assert _is_batched is not None, "`batched` was asked"
+    level = _batch_level()
+    one = next(x for x in tensors if x is not None and _is_batched(x))
+    count = torch._remove_batch_dim(one, level, 1, 0).shape[0]
+    each = [[None] * count if x is None else torch._remove_batch_dim(x, level, count, 0).unbind() for x in tensors]
+    return [list(of_one) for of_one in zip(*each, strict=True)]
+
+
+def batched_again(gradients: Sequence[Sequence[torch.Tensor | None]]) -> tuple[torch.Tensor | None, ...]:
+    """Tensors that stand for those of all gradients of the innermost batch."""
+    level = _batch_level()
+    return tuple(
+        None if of_all[0] is None else torch._add_batch_dim(torch.stack(of_all), 0, level)
+        for of_all in zip(*gradients, strict=True)
+    )
+
+
+def _batch_level() -> int:
+    """The number of the innermost batch of gradients."""
+    level = int(torch._C._vmapmode_increment_nesting()) - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
 
 
 def recorded() -> bool:

@@ -1,0 +1,62 @@
+"""Several gradients at once: `is_grads_batched` and `vectorize` of torch.autograd."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rowloom import torch as rt
+
+ROW = torch.tensor([3, 0, 8, 3, 5])
+
+
+def automatic(table: Tensor, row: Tensor, plan: rt.RowPlan) -> Any:
+    return rt.row_gather(table, row)
+
+
+def planned(table: Tensor, row: Tensor, plan: rt.RowPlan) -> Any:
+    return rt.row_gather(table, row, plan=plan)
+
+
+def deferred(table: Tensor, row: Tensor, plan: rt.RowPlan) -> Any:
+    return rt.row_gather(table, row, check="deferred")
+
+
+@pytest.mark.parametrize("gather", [automatic, planned, deferred])
+def test_each_gradient_has_the_bytes_of_one_alone(gather: Callable[..., Any], device: str) -> None:
+    row = ROW.to(device)
+    plan = rt.row_gather.plan(row, rows=9)
+    table = torch.randn(9, 4, device=device, requires_grad=True)
+    cotangents = torch.randn(3, 5, 4, device=device)
+    # Twice: on a GPU the second call is like an earlier one.
+    for _ in range(2):
+        gathered = gather(table, row, plan)
+        (found,) = torch.autograd.grad(gathered, table, cotangents, is_grads_batched=True, retain_graph=True)
+        for one, cotangent in zip(found, cotangents, strict=True):
+            assert torch.equal(one, torch.autograd.grad(gathered, table, cotangent, retain_graph=True)[0])
+
+
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_jacobians(vectorize: bool) -> None:
+    table, timestep, modality = torch.randn(9, 12), torch.tensor([0, 2]), torch.tensor([1, 1])
+
+    def select(table: Tensor) -> Tensor:
+        return table.index_select(0, ROW)
+
+    def gather(table: Tensor) -> Any:
+        return rt.row_gather(table, ROW)
+
+    def modulate(table: Tensor) -> Any:
+        return rt.adaln_row_gather(table, timestep, modality)
+
+    def chunks(table: Tensor) -> Any:
+        return tuple(chunk.index_select(0, timestep * 3 + modality) for chunk in table.chunk(6, dim=1))
+
+    for ours, theirs in ((gather, select), (modulate, chunks)):
+        found = torch.autograd.functional.jacobian(ours, table, vectorize=vectorize)  # type: ignore[no-untyped-call]
+        expected = torch.autograd.functional.jacobian(theirs, table)  # type: ignore[no-untyped-call]
+        if isinstance(expected, Tensor):
+            found, expected = (found,), (expected,)
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
