@@ -117,3 +117,43 @@ def test_what_is_no_module_of_kernels_is_not_registered(module: object) -> None:
     for register in registers:
         with pytest.raises(TypeError, match="register takes a native module of kernels, .*; .* is none"):
             register(module)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="no torch")
+@pytest.mark.parametrize(
+    "anew",
+    [
+        "for name in [name for name in sys.modules if name.partition('.')[0] == 'rowloom']: del sys.modules[name]",
+        "import importlib, rowloom.torch.modules; importlib.reload(rowloom.torch.modules)",
+    ],
+)
+def test_a_package_is_imported_anew(anew: str) -> None:
+    program = f"""
+import gc, sys
+import torch
+from rowloom import torch as first
+
+table, row = torch.arange(12.0).reshape(3, 4), torch.tensor([2, 0])
+first.row_gather.with_order(block=7)
+
+def check(rt):
+    function, exact = rt.register(sys.modules['rowloom._native']).row_gather, rt.row_gather.with_order(accumulate='float64')
+    for gather in (rt.row_gather, function, exact, rt.row_gather.with_order(block=7)):
+        leaf = table.clone().requires_grad_()
+        out = gather(leaf, row, plan=gather.plan(row, rows=3))
+        out.sum().backward()
+        assert torch.equal(out, table[row]) and leaf.grad.sum() == 8
+        assert torch.equal(torch.func.vmap(lambda one: gather(one, row))(table[None])[0], table[row])
+        assert gather(table.to('meta'), row.to('meta')).shape == (2, 4)
+
+check(first)
+{anew}
+from rowloom import torch as second
+gc.collect()
+check(second)
+del first
+gc.collect()
+check(second)
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr

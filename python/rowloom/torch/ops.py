@@ -89,13 +89,23 @@ def _tags(names: Sequence[str]) -> tuple[torch.Tag, ...]:
 
 
 def define(namespace: str, name: str, declared: Declared) -> Op:
-    """Registers the ops of a kernel as `torch.ops.<namespace>.<name>`."""
+    """Registers the ops of a kernel as `torch.ops.<namespace>.<name>`.
+
+    Torch keeps ops as long as the process lives. Where this package is imported anew they are those of before, which
+    mean the same: an op is given nothing but tensors and numbers.
+    """
     reserved = set(declared.names) & set(OPTIONS)
     if reserved:
         raise ValueError(f"{declared.name}: an input cannot be called {min(reserved)}, which is an option of every call")
+    before = getattr(getattr(torch.ops, namespace), name, None)
+    if before is not None:
+        if not hasattr(before, "planned"):
+            raise ValueError(f"torch.ops.{namespace}.{name} is there already, and is no kernel of rowloom's")
+        return Op(namespace, name, declared)
     library = _libraries.get(namespace)
     if library is None:
-        library = _libraries[namespace] = torch.library.Library(namespace, "DEF")  # type: ignore[no-untyped-call]
+        # A fragment, since a package that was imported before may have begun the namespace.
+        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
     definition = _Definition(library, f"{namespace}::{name}", name, declared)
     definition.register()
     definition.op = Op(namespace, name, declared)
