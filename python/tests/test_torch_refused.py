@@ -106,3 +106,9 @@ def test_derivatives_of_torch_func_are_refused() -> None:
     for derive in (torch.func.grad(summed), torch.func.jacrev(summed), lambda table: torch.func.vjp(summed, table)):
         with pytest.raises(NotImplementedError, match=r"row_gather has no derivative of torch\.func \(grad, vjp, jacrev\)"):
             derive(TABLE)
+
+
+def test_sizes_of_no_plan_are_refused_by_ops() -> None:
+    state = rt.row_gather.plan(ROW, rows=9).state
+    with pytest.raises(ValueError, match="the sizes of a plan are .*; none is negative"):
+        torch.ops.rowloom.row_gather.planned(TABLE, ROW, [state], [-1] * 6)

@@ -313,6 +313,8 @@ def _by_gradient(shapes: Sequence[Any], dtypes: str) -> list[tuple[tuple[Any, An
 
 def _plans(states: Sequence[Tensor], sizes: Sequence[int]) -> tuple[RowPlan, ...]:
     """Plans of plain tensors and integers."""
+    if any([size < 0 for size in sizes]):
+        raise ValueError(f"the sizes of a plan are {list(sizes)}; none is negative")
     if len(sizes) != SIZES * len(states):
         raise ValueError(f"{len(states)} plans have {SIZES * len(states)} sizes, not {len(sizes)}")
     plans = []
