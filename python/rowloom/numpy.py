@@ -80,6 +80,10 @@ class RowPlan:
     def __repr__(self) -> str:
         return f"RowPlan(positions={self.positions}, rows={self.rows})"
 
+    def __copy__(self) -> "RowPlan":
+        """Nothing of it changes."""
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
         """Nothing of it changes."""
         return self

@@ -220,6 +220,7 @@ def test_a_plan_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         plan.state[0] = 1
     assert copy.deepcopy(plan) is plan
+    assert copy.copy(plan) is plan
     with pytest.raises(TypeError, match="a RowPlan cannot be pickled"):
         pickle.dumps(plan)
 

@@ -108,6 +108,18 @@ def test_derivatives_of_torch_func_are_refused() -> None:
             derive(TABLE)
 
 
+def test_a_shallow_copy_of_a_plan_is_the_plan() -> None:
+    plan = rt.row_gather.plan(ROW, rows=9)
+    assert copy.copy(plan) is plan
+
+
+def test_counts_of_another_kernel_are_refused_by_ops() -> None:
+    with pytest.raises(ValueError, match="rowloom::row_gather takes no counts, not 1"):
+        torch.ops.rowloom.row_gather(TABLE, ROW, counts=[3])
+    with pytest.raises(ValueError, match=r"rowloom::row_scatter_sum takes 1 counts \(R\), not 0"):
+        torch.ops.rowloom.row_scatter_sum(TABLE[:5], ROW)
+
+
 def test_sizes_of_no_plan_are_refused_by_ops() -> None:
     state = rt.row_gather.plan(ROW, rows=9).state
     with pytest.raises(ValueError, match="the sizes of a plan are .*; none is negative"):

@@ -188,7 +188,11 @@ class _Definition:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _counts(self, counts: Sequence[Any]) -> dict[str, Any]:
-        return dict(zip(self.declared.open_counts, counts, strict=True))
+        names = self.declared.open_counts
+        if len(counts) != len(names):
+            expected = f"{len(names)} counts ({', '.join(names)})" if names else "no counts"
+            raise ValueError(f"{self.qualified} takes {expected}, not {len(counts)}")
+        return dict(zip(names, counts, strict=True))
 
     def _fake(self, *inputs: Tensor, check: str = "now", counts: Sequence[Any] = (), gradient_dtype: Any = None) -> Any:
         del check, gradient_dtype

@@ -106,6 +106,10 @@ class RowPlan:
     def __repr__(self) -> str:
         return f"RowPlan(positions={self.positions}, rows={self.rows}, device={self.state.device})"
 
+    def __copy__(self) -> "RowPlan":
+        """Nothing of it changes."""
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
         """Waits for the current stream once, since any other may use the copy at once."""
         refuse_recorded()
