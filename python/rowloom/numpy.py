@@ -11,7 +11,7 @@ tables (rows, chunks·H), indices (S,); any row stride and offset is read in pla
 import importlib
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 try:
     import numpy as np
@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:
 from numpy.typing import DTypeLike, NDArray
 
 from rowloom import _native, linked, numbers, shapes
+from rowloom.plan import PlanData
 from rowloom.signature import Signature
 
 if TYPE_CHECKING:
@@ -33,39 +34,18 @@ _CPU = 0
 """The stream of a call: the CPU has one."""
 
 
-class RowPlan:
+class RowPlan(PlanData[NDArray[np.int32]]):
     """Which row each position has, checked and in order: a copy, so later edits of the indices do not change it.
 
     `state` is an int32 array, which cannot be written, and `sizes` are plain integers. The content of the state is
     trusted: only `function.plan` and `repeat` make one.
     """
 
-    __slots__ = ("_sizes", "_state")
+    __slots__ = ()
 
     def __init__(self, state: NDArray[np.int32], sizes: "PlanSizes") -> None:
         state.flags.writeable = False
-        self._state = state
-        self._sizes = sizes
-
-    @property
-    def state(self) -> NDArray[np.int32]:
-        """An int32 array."""
-        return self._state
-
-    @property
-    def sizes(self) -> "PlanSizes":
-        """Plain integers; the first two are S and R."""
-        return self._sizes
-
-    @property
-    def positions(self) -> int:
-        """S."""
-        return self.sizes[0]
-
-    @property
-    def rows(self) -> int:
-        """R."""
-        return self.sizes[1]
+        super().__init__(state, sizes)
 
     def repeat(self, batch: int) -> "RowPlan":
         """The plan of `batch` sequences that share this one: position `b * S + s` has the row of `s`.
@@ -80,16 +60,9 @@ class RowPlan:
     def __repr__(self) -> str:
         return f"RowPlan(positions={self.positions}, rows={self.rows})"
 
-    def __copy__(self) -> "RowPlan":
-        """Nothing of it changes."""
-        return self
-
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowPlan":
         """Nothing of it changes."""
         return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a RowPlan cannot be pickled, since its content is trusted: make it anew from the indices")
 
 
 Plans: TypeAlias = RowPlan | Sequence[RowPlan]

@@ -194,7 +194,7 @@ def test_a_batch_that_shares_its_indices_has_its_plans_repeated(mix: Any, monkey
         state[: positions * batch] = one[:positions].repeat(batch)
         return (positions * batch, *others)
 
-    monkeypatch.setattr("rowloom.torch.plans.repeat_plan", repeat)
+    monkeypatch.setattr("rowloom.torch.row_plan.repeat_plan", repeat)
     a, b, x, i, j, k = arguments()
     shared = mix(a, b, x.view(2, 20, 6), i[:20], j.view(2, 20), k[:20], N=9)
     flat = expected(a, b, x, i[:20].repeat(2), j, k[:20].repeat(2))

@@ -15,7 +15,8 @@ from rowloom import _native
 from rowloom.torch.chunks import gather_chunks
 from rowloom.torch.function import RowFunction
 from rowloom.torch.modules import register, synchronize
-from rowloom.torch.plans import PlanStats, RowPlan, auto_plans, clear_plans, plan_stats
+from rowloom.torch.plans import PlanStats, auto_plans, clear_plans, plan_stats
+from rowloom.torch.row_plan import RowPlan
 
 _functions = register(_native)
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from rowloom._native import Launch, Recent
 from rowloom.torch import batches, execute
 from rowloom.torch.declared import Declared, Layout
-from rowloom.torch.plans import RowPlan, setting
+from rowloom.torch.plans import setting
+from rowloom.torch.row_plan import RowPlan
 
 Plans = RowPlan | Sequence[RowPlan]
 """What a caller gives: one plan, or one for each row expression of the kernel."""

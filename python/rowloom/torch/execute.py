@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rowloom.torch import batches, plans, private
 from rowloom.torch.declared import Declared, Layout
-from rowloom.torch.plans import RowPlan
+from rowloom.torch.row_plan import RowPlan, new_plan
 
 if TYPE_CHECKING:
     from rowloom._native import PlanSizes
@@ -88,7 +88,7 @@ def automatic_plans(
         if not build:
             return None
         made_of = given if batch > 1 else [flat[at] for at in indices]
-        plan = plans.new_plan(declared.native, expression, made_of, rows, layout.counts, stream).repeat(batch)
+        plan = new_plan(declared.native, expression, made_of, rows, layout.counts, stream).repeat(batch)
         if key is not None:
             plans.cache.keep(key, given, plan)
         found.append(plan)

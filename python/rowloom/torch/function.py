@@ -14,8 +14,8 @@ from rowloom.torch.autograd import RowsFunction, again, refusing_second
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans, refuse_check
 from rowloom.torch.execute import explicit_plans, given_plans, stream_of, zero_cotangent
-from rowloom.torch.plans import RowPlan, new_plan, refuse_recorded
 from rowloom.torch.plans import cache as plan_cache
+from rowloom.torch.row_plan import RowPlan, new_plan, refuse_recorded
 from rowloom.torch.signature import TensorSignature
 
 class _Orders:

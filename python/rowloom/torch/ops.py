@@ -18,7 +18,8 @@ from rowloom.torch import execute
 from rowloom.torch.autograd import second_derivative
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.eager import Call
-from rowloom.torch.plans import RowPlan, note_use, setting
+from rowloom.torch.plans import setting
+from rowloom.torch.row_plan import RowPlan, note_use
 from rowloom.torch.vmap import one_by_one
 
 SIZES = 6
