@@ -42,6 +42,8 @@ use rowloom_op_adaln as _;
 /// What Python says of a module that refuses names.
 pub fn add_kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    let prefix: std::path::PathBuf = module.py().import("sys")?.getattr("prefix")?.extract()?;
+    rowloom_runtime::look_into_python(prefix);
     module.add_class::<metadata::Extent>()?;
     module.add_class::<metadata::Input>()?;
     module.add_class::<metadata::Output>()?;

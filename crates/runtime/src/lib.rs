@@ -64,7 +64,7 @@ pub use error::Error;
 pub use error_kind::ErrorKind;
 pub use graph::Graph;
 pub use host::free_memory_bytes;
-pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc};
+pub use nvrtc::{Compiled, Compiler, ImageFormat, Nvrtc, look_into_python};
 pub use plan::{PendingPlan, PlanSizes, RowPlan, RowShape, Term};
 pub use stream::{Event, Stream};
 pub use tensor::{AnyTensor, AnyView, AnyViewMut, Tensor, View, ViewMut};

@@ -17,7 +17,7 @@ use super::disk::Disk;
 use super::entry::{Entry, Found, Kind};
 use super::inventory::Place;
 use super::key::Key;
-use crate::nvrtc::{Compiler, ENVIRONMENT, Nvrtc};
+use crate::nvrtc::{self, Compiler, ENVIRONMENT, Nvrtc};
 
 /// What is kept of one NVRTC.
 #[derive(Serialize, Deserialize)]
@@ -80,6 +80,7 @@ fn circumstances() -> Key {
         field(&[u8::from(value.is_some())]);
         field(value.unwrap_or_default().as_encoded_bytes());
     }
+    field(nvrtc::python().map_or(&[], |python| python.as_os_str().as_encoded_bytes()));
     let loader = Stamp::of(Path::new("/etc/ld.so.cache"));
     field(&serde_json::to_vec(&loader).unwrap_or_default());
     Key(*hasher.finalize().as_bytes())

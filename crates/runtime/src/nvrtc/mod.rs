@@ -21,7 +21,8 @@ use crate::error::Error;
 use api::Api;
 pub use compiler::Compiler;
 pub(crate) use compiler::{Invocation, options_of_every_version};
-pub(crate) use search::ENVIRONMENT;
+pub use search::look_into_python;
+pub(crate) use search::{ENVIRONMENT, python};
 
 /// A loaded NVRTC.
 pub struct Nvrtc {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Names of the library, those that promise least first.
 const NAMES: [&str; 3] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"];
@@ -12,6 +13,20 @@ const TOOLKIT_LIBRARIES: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"
 /// The environment variables that decide what is found.
 pub(crate) const ENVIRONMENT: [&str; 7] =
     ["ROWLOOM_NVRTC", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME"];
+
+/// Where the Python is installed that this library is a module of.
+static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks into the wheels of a Python before those of others: of the one that runs, whether or not its
+/// environment is active. Said once, before anything is compiled; a second time it is not heard.
+pub fn look_into_python(prefix: PathBuf) {
+    let _ = PYTHON.set(prefix);
+}
+
+/// The Python that was named, which decides what is found as the environment does.
+pub(crate) fn python() -> Option<&'static Path> {
+    PYTHON.get().map(PathBuf::as_path)
+}
 
 /// Everything to try, in order. `ROWLOOM_NVRTC` alone counts where it is set.
 pub(super) fn candidates() -> Vec<PathBuf> {
@@ -27,7 +42,8 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     }
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder);
     let own = folder("HOME").map(|home| home.join(".local"));
-    for root in environments.chain(own).chain([PathBuf::from("/usr/local"), PathBuf::from("/usr")]) {
+    let python = python().map(Path::to_owned).into_iter();
+    for root in python.chain(environments).chain(own).chain([PathBuf::from("/usr/local"), PathBuf::from("/usr")]) {
         paths.extend(in_python(&root));
     }
     paths
