@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from prior_art_case import CASE, REPOSITORY, TINY, right
-from rowloom.prior_art import command, environment, memory, output
+from rowloom.prior_art import command, environment, measure, memory, output
 from rowloom.prior_art.implementations import MAKERS, Unavailable
 from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.reports import read
@@ -127,10 +127,32 @@ def test_the_command_as_a_whole(tmp_path, monkeypatch, capsys):
     assert content["environment"]["layout"] == "block"
     assert content["protocol"]["hidden"] == 8
     assert content["protocol"]["positions"] == list(TINY.positions)
+    assert content["complete"] is True
     captured = capsys.readouterr()
     assert "batch invariant" in captured.out
     assert "diffusers_six: checks:" in captured.err
     assert not any(found.name.startswith(".rowloom-") for found in tmp_path.iterdir())
+
+
+def test_who_is_cut_off_has_the_sizes_that_were_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
+    at_size, done = measure.at_size, []
+
+    def cut_off(field, runs, positions, *rest):
+        if done:
+            raise KeyboardInterrupt
+        done.append(positions)
+        return at_size(field, runs, positions, *rest)
+
+    monkeypatch.setattr(measure, "at_size", cut_off)
+    path = tmp_path / "r.json"
+    asked = ["--op", "adaln_row_gather", "--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
+    with pytest.raises(KeyboardInterrupt):
+        command.main([*asked, "--implementations", "diffusers"])
+    content = read(path)
+    assert content["complete"] is False
+    assert list(content["results"]["plain"]["diffusers"]["accuracy_latency"]) == [str(done[0])]
+    assert content["results"]["plain"]["diffusers"]["batch_invariance"]["batch_invariant"] in (True, False)
 
 
 def test_a_missing_rowloom_is_a_failure_that_is_said(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import torch
 from rowloom.prior_art import figures, layouts, memory, output, report
 from rowloom.prior_art.implementations import MAKERS, because, make
 from rowloom.prior_art.inputs import Case
-from rowloom.prior_art.measure import measure
+from rowloom.prior_art.measure import Measured, measure
 from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.protocol import Protocol
 from rowloom.prior_art.summary import summary
@@ -137,7 +137,12 @@ def main(arguments: list[str] | None = None) -> int:
     progress.end()
     try:
         head = report.head(case, protocol, asked.quick)
-        measured = measure(entries, case, protocol, asked.quick, progress)
+
+        def keep(found: Measured) -> None:
+            # Who is cut off has the sizes that were done.
+            output.write(asked.out, output.to_json(report.build(head, found, complete=False)))
+
+        measured = measure(entries, case, protocol, asked.quick, progress, keep)
         content = report.build(head, measured)
         output.write(asked.out, output.to_json(content))
         print(summary(content, report.published()), end="")

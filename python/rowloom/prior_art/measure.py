@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,17 @@ class Measured:
 
 
 def measure(
-    entries: Mapping[str, Entry], case: Case, protocol: Protocol, quick: bool, progress: Progress
+    entries: Mapping[str, Entry],
+    case: Case,
+    protocol: Protocol,
+    quick: bool,
+    progress: Progress,
+    keep: Callable[[Measured], None] = lambda _: None,
 ) -> Measured:
-    """Measures every implementation that is there. One that fails on the way becomes unavailable with the reason."""
+    """Measures every implementation that is there. One that fails on the way becomes unavailable with the reason.
+
+    `keep` gets what has been found by then, after each S.
+    """
     field = Field(dict(entries), case)
     size = protocol.gradient_size()
     batch, gradients = case.batch(size, protocol.layout_seed), case.gradients(size, protocol.gradient_seed)
@@ -63,6 +71,7 @@ def measure(
         found_ceilings = at_size(field, runs, positions, protocol, quick, progress)
         if found_ceilings is not None:
             measured_ceilings[str(positions)] = found_ceilings
+        keep(Measured(field.results(), measured_ceilings or None))
     return Measured(field.results(), measured_ceilings or None)
 
 

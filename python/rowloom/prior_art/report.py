@@ -10,6 +10,7 @@ from typing import Any
 from rowloom.prior_art import environment
 from rowloom.prior_art.ceilings import METHOD
 from rowloom.prior_art.inputs import GENERATOR, ROWS, Case
+from rowloom.prior_art.latency import SETTLE_CALLS
 from rowloom.prior_art.measure import Measured
 from rowloom.prior_art.protocol import Protocol
 
@@ -18,7 +19,7 @@ OP = "adaln_row_gather"
 TIMING = (
     "fwd_us, fwd_bwd_us and bwd_us: for each sample new events, record, call, record, wait for the second, as published; "
     "implementations take turns, each in `rounds` turns whose order rotates, and the median is over the samples of all "
-    "turns; 2 calls at the start of a turn are not timed. fwd_us: inputs that need no gradient. fwd_bwd_us: clone the "
+    f"turns; {SETTLE_CALLS} calls at the start of a turn are not timed. fwd_us: inputs that need no gradient. fwd_bwd_us: clone the "
     "table, forward, six gradients of ones, backward. bwd_us: the backward alone through autograd, its graph kept, "
     "for which torch_compile is compiled with functorch's donated_buffer off, here and in every other figure. "
     "kernel_us: calls queued behind a delay, their time on the device over their number, with a plan where there is one "
@@ -78,7 +79,7 @@ def head(case: Case, protocol: Protocol, quick: bool) -> dict[str, Any]:
     }
 
 
-def build(head: Mapping[str, Any], measured: Measured) -> dict[str, Any]:
-    """The whole file: its head, and what the run has found."""
+def build(head: Mapping[str, Any], measured: Measured, complete: bool = True) -> dict[str, Any]:
+    """The whole file: its head, and what the run has found, by now or altogether."""
     environment = {**head["environment"], "ceilings": measured.ceilings}
-    return {**head, "environment": environment, "results": {"plain": measured.plain}}
+    return {**head, "complete": complete, "environment": environment, "results": {"plain": measured.plain}}
