@@ -1,5 +1,6 @@
 """Several gradients at once: `is_grads_batched` and `vectorize` of torch.autograd."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rowloom import torch as rt
+from rowloom.torch import private
 
 ROW = torch.tensor([3, 0, 8, 3, 5])
 
@@ -60,3 +62,29 @@ def test_jacobians(vectorize: bool) -> None:
         if isinstance(expected, Tensor):
             found, expected = (found,), (expected,)
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_a_batch_is_known_on_whichever_thread_a_backward_runs() -> None:
+    """That of a GPU runs on one of autograd's own, which has counted no batches."""
+    inner, outer = torch.arange(6.0).view(3, 2), torch.arange(24.0).view(4, 3, 2)
+    found: list[Any] = []
+
+    def doubled(one: Tensor, other: Tensor) -> Tensor:
+        tensors = [one, None, other]
+
+        def each() -> None:
+            level, gradients = private.unbatched(tensors)
+            found.extend([level, len(gradients)])
+            (again,) = private.batched_again(level, [[2 * x] for _, _, x in gradients])
+            found.append(again)
+
+        thread = threading.Thread(target=each)
+        thread.start()
+        thread.join()
+        return found.pop()  # type: ignore[no-any-return]
+
+    vmap: Any = torch._vmap_internals._vmap
+    assert torch.equal(vmap(doubled)(inner, inner), 2 * inner)
+    assert found == [1, 3]
+    assert torch.equal(vmap(lambda x: vmap(doubled)(inner, x))(outer), 2 * outer)
+    assert found == [1, 3, 2, 3]

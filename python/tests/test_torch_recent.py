@@ -58,6 +58,22 @@ def test_the_second_call_is_launched_again_with_the_same_bytes(
     assert asked() == ((0, 3) if explicit else (3, 0))
 
 
+def test_large_results_keep_memory_of_their_own(cuda: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowloom.torch.declared.ONE_BUFFER_BYTES", 6 * S * H * 4 - 1)
+    monkeypatch.setattr(f.declared, "_layouts", {})
+    table, timestep, modality = packed(S, H, cuda)
+    asked = Asked()
+    for call in range(3):
+        other = (table * (call + 1)).detach().requires_grad_(call == 2)
+        outputs = f(other, timestep, modality)
+        assert all_same_bytes(outputs, gathered(other, timestep, modality))
+        assert len({x.untyped_storage().data_ptr() for x in outputs}) == 6
+        assert not any(x._is_view() for x in outputs)
+    (gradient,) = torch.autograd.grad(outputs, other, cotangents_of())
+    assert same_bytes(gradient, gradient_of(timestep, modality, cotangents_of()))
+    assert asked() == (2, 0)
+
+
 Change = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 

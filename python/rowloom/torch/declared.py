@@ -19,8 +19,8 @@ LAYOUTS_KEPT = 1024
 _DIMENSIONS = {"rows": 2, "table": 2, "index": 1}
 
 
-class Sides(NamedTuple):
-    """One output of a call: its tensors lie side by side."""
+class Buffer(NamedTuple):
+    """Memory of results: tensors of one output side by side."""
 
     tensors: int
     shape: tuple[int, int]
@@ -30,7 +30,6 @@ class Sides(NamedTuple):
     like: int
     """The input whose device and, where `dtype` is None, type it has."""
     dtype: torch.dtype | None
-    one_buffer: bool
 
 
 class Layout(NamedTuple):
@@ -40,7 +39,10 @@ class Layout(NamedTuple):
     positions: int
     rows: tuple[int, ...]
     """For each row expression the rows of its plan."""
-    outputs: tuple[Sides, ...]
+    buffers: tuple[Buffer, ...]
+    """One for each output, or those of `apart`."""
+    apart: tuple[Buffer, ...]
+    """One for each tensor of each output."""
 
 
 class Declared:
@@ -99,14 +101,15 @@ class Declared:
 
     def _new_layout(self, inputs: Sequence[Tensor], counts: Mapping[str, int]) -> Layout:
         sizes = shapes.sizes(self.native, [x.shape for x in inputs], counts)
-        outputs = []
         found = shapes.output_shapes(self.native, sizes)
-        for output, (rows, columns), (like, dtype) in zip(self.native.outputs, found, self._like, strict=True):
-            element = (inputs[like].dtype if dtype is None else dtype).itemsize
-            one_buffer = output.tensors * rows * columns * element <= ONE_BUFFER_BYTES
-            outputs.append(Sides(output.tensors, (rows, columns), output.kind == "rows", like, dtype, one_buffer))
+        outputs = [
+            Buffer(output.tensors, shape, output.kind == "rows", like, dtype)
+            for output, shape, (like, dtype) in zip(self.native.outputs, found, self._like, strict=True)
+        ]
+        apart = [one for output in outputs for one in [output._replace(tensors=1)] * output.tensors]
+        together = all([output.tensors == 1 or _bytes(output, inputs) <= ONE_BUFFER_BYTES for output in outputs])
         rows_of_plans = tuple(shapes.rows_of(rows, sizes.counts) for _, _, rows in self.native.row_expressions)
-        return Layout(sizes.counts, sizes.positions, rows_of_plans, tuple(outputs))
+        return Layout(sizes.counts, sizes.positions, rows_of_plans, tuple(outputs if together else apart), tuple(apart))
 
     def tensor_shapes(self, shapes_of_inputs: Sequence[shapes.Shape], counts: Mapping[str, shapes.Size]) -> list[tuple[shapes.Size, ...]]:
         """For each tensor of each output its flat shape; sizes may be symbolic."""
@@ -117,3 +120,8 @@ class Declared:
     def tensor_origins(self) -> list[tuple[int, torch.dtype | None]]:
         """For each tensor of each output the input that it is like, and its type where that is fixed."""
         return [like for output, like in zip(self.native.outputs, self._like, strict=True) for _ in range(output.tensors)]
+
+
+def _bytes(buffer: Buffer, inputs: Sequence[Tensor]) -> int:
+    dtype = inputs[buffer.like].dtype if buffer.dtype is None else buffer.dtype
+    return buffer.tensors * buffer.shape[0] * buffer.shape[1] * dtype.itemsize

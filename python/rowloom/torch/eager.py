@@ -98,13 +98,15 @@ class Call:
             self.keeps_plans = False
 
     def _automatic(self, inputs: Sequence[Tensor], build: bool, cached: bool) -> tuple[RowPlan, ...] | None:
-        return execute.automatic_plans(self.declared, inputs, self.flat, self.positions, self.layout, build, cached)
+        rows, counts = self.layout.rows, self.layout.counts
+        return execute.automatic_plans(self.declared, inputs, self.flat, self.positions, rows, counts, build, cached)
 
     def plans_of(self, inputs: Sequence[Tensor | None]) -> tuple[RowPlan, ...]:
         """Plans for a backward whose forward kept none: every index is among these inputs."""
         flat = self.flat_of(inputs)
+        rows, counts = self.layout.rows, self.layout.counts
         found = execute.automatic_plans(
-            self.declared, inputs, flat, self.positions, self.layout, True, setting.enabled  # type: ignore[arg-type]
+            self.declared, inputs, flat, self.positions, rows, counts, True, setting.enabled  # type: ignore[arg-type]
         )
         assert found is not None, "plans that are missing are built"
         return found
@@ -132,16 +134,14 @@ class Call:
         `plan` is what the caller gave; None for plans that were found by the indices, which had these `versions`
         then. `generation` is that of `recent` before.
         """
-        outputs = self.layout.outputs
-        alone = all([sides.one_buffer or sides.tensors == 1 for sides in outputs])
-        if not inputs[0].is_cuda or len(self.positions) > 1 or not alone:
+        if not inputs[0].is_cuda or len(self.positions) > 1:
             return
         if plan is None and not all([used.cached for used in plans]):
             return
         stream = execute.stream_of(inputs[0])
         if any([used.made_on != stream for used in plans]):
             return
-        memory = [(sides.like, sides.tensors, sides.shape, sides.dtype) for sides in outputs]
+        memory = [(buffer.like, buffer.tensors, buffer.shape, buffer.dtype) for buffer in self.layout.buffers]
         launch = recent.launch(inputs, stream, execute.native_plans(plans, stream), memory, versions)
         if launch is None:
             return
@@ -182,9 +182,7 @@ class Call:
     def _cotangents(self, like: Tensor) -> list[tuple[tuple[int, int], torch.dtype]]:
         """Shape and type of each tensor's cotangent."""
         return [
-            (sides.shape, like.dtype if sides.dtype is None else sides.dtype)
-            for sides in self.layout.outputs
-            for _ in range(sides.tensors)
+            (result.shape, like.dtype if result.dtype is None else result.dtype) for result in self.layout.apart
         ]
 
     # What a call whose arguments are not the kernel's inputs does otherwise.

@@ -52,19 +52,21 @@ def automatic_plans(
     arguments: Sequence[Tensor],
     flat: Sequence[Tensor],
     positions: tuple[int, ...],
-    layout: Layout,
+    rows_of_plans: Sequence[int],
+    counts: Mapping[str, int],
     build: bool,
     cached: bool,
 ) -> tuple[RowPlan, ...] | None:
     """The plans of a call's indices: found, or else made where `build`; None where one is missing.
 
     `arguments` are the indices as the caller has them, which plans are found by; `flat` what plans are
-    made of. `cached` is whether plans may be found and kept at all.
+    made of; `rows_of_plans` has one number for each row expression, and `counts` all row counts. `cached` is
+    whether plans may be found and kept at all.
     """
     found = []
     for expression, indices in enumerate(declared.expressions):
         given = [arguments[at] for at in indices]
-        rows = layout.rows[expression]
+        rows = rows_of_plans[expression]
         first = given[0]
         device = first.get_device()
         on_gpu = first.is_cuda
@@ -88,7 +90,7 @@ def automatic_plans(
         if not build:
             return None
         made_of = given if batch > 1 else [flat[at] for at in indices]
-        plan = new_plan(declared.native, expression, made_of, rows, layout.counts, stream).repeat(batch)
+        plan = new_plan(declared.native, expression, made_of, rows, counts, stream).repeat(batch)
         if key is not None:
             plans.cache.keep(key, given, plan)
         found.append(plan)
@@ -119,37 +121,22 @@ def forward(
     `inputs` are flat; `positions` are the leading dimensions of the results. `apart` gives each tensor
     memory of its own.
     """
-    buffers = []
-    for sides in layout.outputs:
-        like = inputs[sides.like]
-        if sides.tensors == 1:
-            buffers.append(_new(like, sides.shape, sides.dtype))
-        elif sides.one_buffer and not apart:
-            buffers.append(_new(like, (sides.tensors, *sides.shape), sides.dtype))
-        else:
-            break
-    alone = len(buffers) < len(layout.outputs)
-    if alone:
-        # The native module takes one array an output, or one a tensor.
-        buffers = [
-            _new(inputs[sides.like], sides.shape, sides.dtype) for sides in layout.outputs for _ in range(sides.tensors)
-        ]
+    buffers = layout.apart if apart else layout.buffers
+    memory = [
+        _new(inputs[buffer.like], buffer.shape if buffer.tensors == 1 else (buffer.tensors, *buffer.shape), buffer.dtype)
+        for buffer in buffers
+    ]
     stream = stream_of(inputs[0])
     native = None if given is None else native_plans(given, stream)
-    declared.native.forward(stream, inputs, buffers, native, check, counts, _scratch_of(inputs[0]))  # type: ignore[arg-type]
+    declared.native.forward(stream, inputs, memory, native, check, counts, _scratch_of(inputs[0]))  # type: ignore[arg-type]
     # The kernel runs; only now are its outputs told apart.
     results: list[Tensor] = []
-    if alone:
-        sides_of = [sides for sides in layout.outputs for _ in range(sides.tensors)]
-        for sides, buffer in zip(sides_of, buffers, strict=True):
-            results.append(_shaped(buffer, sides.positional, positions))
-        return results
-    for sides, buffer in zip(layout.outputs, buffers, strict=True):
-        if sides.tensors == 1:
-            results.append(_shaped(buffer, sides.positional, positions))
+    for buffer, tensors in zip(buffers, memory, strict=True):
+        if buffer.tensors == 1:
+            results.append(_shaped(tensors, buffer.positional, positions))
             continue
-        rows = positions if sides.positional and len(positions) > 1 else sides.shape[:1]
-        side_by_side = buffer.view(sides.tensors * rows[0], *rows[1:], sides.shape[1])
+        rows = positions if buffer.positional and len(positions) > 1 else buffer.shape[:1]
+        side_by_side = tensors.view(buffer.tensors * rows[0], *rows[1:], buffer.shape[1])
         results.extend(torch.unsafe_split(side_by_side, rows[0]))
     return results
 

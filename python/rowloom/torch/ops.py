@@ -16,7 +16,7 @@ from torch import Tensor
 from rowloom.shapes import rows_of, sizes
 from rowloom.torch import execute
 from rowloom.torch.autograd import second_derivative
-from rowloom.torch.declared import Declared, Layout
+from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call
 from rowloom.torch.plans import setting
 from rowloom.torch.row_plan import RowPlan, note_use
@@ -222,8 +222,7 @@ class _Definition:
         rows = tuple(rows_of(extent, known) for _, _, extent in native.row_expressions)
         indices: Any = inputs  # every index is there
         cached = cotangents[0].is_cpu and setting.enabled
-        layout = Layout(known, 0, rows, ())
-        plans = execute.automatic_plans(self.declared, indices, indices, (), layout, True, cached)
+        plans = execute.automatic_plans(self.declared, indices, indices, (), rows, known, True, cached)
         assert plans is not None, "plans that are missing are built"
         return self._gradients(cotangents, inputs, plans, wanted, shapes, dtypes)
 

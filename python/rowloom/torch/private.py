@@ -71,30 +71,37 @@ def batched(tensors: Sequence[torch.Tensor | None]) -> bool:
     return _is_batched is not None and any([x is not None and _is_batched(x) for x in tensors])
 
 
-def unbatched(tensors: Sequence[torch.Tensor | None]) -> list[list[torch.Tensor | None]]:
-    """Of each gradient of the innermost batch all tensors."""
-    assert _is_batched is not None, "`batched` was asked"
-    level = _batch_level()
-    one = next(x for x in tensors if x is not None and _is_batched(x))
-    count = torch._remove_batch_dim(one, level, 1, 0).shape[0]
+def unbatched(tensors: Sequence[torch.Tensor | None]) -> tuple[int, list[list[torch.Tensor | None]]]:
+    """The number of the innermost batch, and of each of its gradients all tensors."""
+    batches = [_innermost(x) for x in tensors if x is not None and batched([x])]
+    level = max([level for level, _ in batches])
+    count = next(count for at, count in batches if at == level)
     each = [[None] * count if x is None else torch._remove_batch_dim(x, level, count, 0).unbind() for x in tensors]
-    return [list(of_one) for of_one in zip(*each, strict=True)]
+    return level, [list(of_one) for of_one in zip(*each, strict=True)]
 
 
-def batched_again(gradients: Sequence[Sequence[torch.Tensor | None]]) -> tuple[torch.Tensor | None, ...]:
-    """Tensors that stand for those of all gradients of the innermost batch."""
-    level = _batch_level()
+def batched_again(level: int, gradients: Sequence[Sequence[torch.Tensor | None]]) -> tuple[torch.Tensor | None, ...]:
+    """Tensors that stand for those of all gradients of the batch of this number."""
     return tuple(
         None if of_all[0] is None else torch._add_batch_dim(torch.stack(of_all), 0, level)
         for of_all in zip(*gradients, strict=True)
     )
 
 
-def _batch_level() -> int:
-    """The number of the innermost batch of gradients."""
-    level = int(torch._C._vmapmode_increment_nesting()) - 1
-    torch._C._vmapmode_decrement_nesting()
-    return level
+def _innermost(tensor: torch.Tensor) -> tuple[int, int]:
+    """Number and size of the innermost batch that a tensor stands for.
+
+    The number that torch counts belongs to a thread, and the backward of a GPU runs on another one than the caller's; so
+    the tensor itself is asked. A batch that it does not have would be made by expanding it to any size.
+    """
+    level, found = 0, (0, 0)
+    while batched([tensor]):
+        level += 1
+        as_none, as_one = [torch._remove_batch_dim(tensor, level, size, 0) for size in (0, 1)]
+        if as_none.shape[0] == as_one.shape[0]:
+            found = (level, as_one.shape[0])
+            tensor = as_one
+    return found
 
 
 def recorded() -> bool:
