@@ -39,7 +39,8 @@ def content():
 def as_on_a_gpu(content):
     """A copy with what only a GPU has."""
     content = json.loads(json.dumps(content))
-    content["environment"]["ceilings"] = {"130": {"read_gb_s": 2.0, "write_gb_s": 12.48, "copy_gb_s": 3.0}}
+    memory = {"read_gb_s": 2.0, "write_gb_s": 12.48, "copy_gb_s": 3.0}
+    content["environment"]["ceilings"] = {"130": {**memory, "event_pair_us": 8.0, "smallest_op_us": 14.25}}
     at = content["results"]["plain"]["rowloom"]["accuracy_latency"]["130"]
     at["kernel_us"] = {"forward": 2.0, "backward": None}
     at["plan_waited_us"], at["plan_us"] = 31.25, 14.0
@@ -133,6 +134,7 @@ def test_rows_of_markdown(content, tmp_path, capsys):
     first_use = columns.index("plan, once a layout: waited for; behind a delay, µs")
     assert columns[first_use - 1] == "forward, µs"
     assert row.split(" | ")[first_use] == "31.2; 14.0"
+    assert "GB/s: read 2, write 12, copy 3. Between two events, µs: nothing 8.0, torch's smallest op 14.2." in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("| S |") or line.startswith("| 130")}
     assert len(widths) == 1
     assert "`rl_kernel` is unavailable: not installed" in text

@@ -34,14 +34,20 @@ def markdown(report: dict[str, Any]) -> str:
         out += [_row([positions, f"`{name}`", *_speed(report, positions, name)]) for name in measured]
     ceilings = environment.get("ceilings") or {}
     for positions, ceiling in ceilings.items():
-        speeds = ", ".join(f"{key.removesuffix('_gb_s')} {speed:.0f}" for key, speed in ceiling.items())
-        out += ["", f"Ceilings at S = {positions}, GB/s: {speeds}."]
+        speeds = [f"{key.removesuffix('_gb_s')} {speed:.0f}" for key, speed in ceiling.items() if key.endswith("_gb_s")]
+        out += ["", f"Ceilings at S = {positions}, GB/s: {', '.join(speeds)}.{_host(ceiling)}"]
     out += ["", *_rows(["implementation", *CHECKS])]
     out += [_row([f"`{name}`", *(text(check(result)) for check in CHECKS.values())]) for name, result in measured.items()]
     for name, result in plain.items():
         if "unavailable" in result:
             out += ["", f"`{name}` is unavailable: {result['unavailable']}"]
     return "\n".join(out) + "\n"
+
+
+def _host(ceiling: dict[str, float]) -> str:
+    """What the published clock shows of nothing, where it was asked."""
+    pair, op = ceiling.get("event_pair_us"), ceiling.get("smallest_op_us")
+    return "" if pair is None or op is None else f" Between two events, µs: nothing {pair:.1f}, torch's smallest op {op:.1f}."
 
 
 def _rows(header: list[str]) -> list[str]:
