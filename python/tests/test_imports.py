@@ -120,6 +120,23 @@ def test_what_is_no_module_of_kernels_is_not_registered(module: object) -> None:
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="no torch")
+def test_the_compiler_is_left_alone_by_who_does_not_compile() -> None:
+    """Its import takes as long as that of torch."""
+    program = """
+import sys
+import torch
+assert "torch._dynamo" not in sys.modules, "torch imports it by itself"
+from rowloom import torch as rt
+
+table, row = torch.arange(12.0).reshape(3, 4).requires_grad_(), torch.tensor([2, 0])
+rt.row_gather(table, row, plan=rt.row_gather.plan(row, rows=3)).sum().backward()
+assert "torch._dynamo" not in sys.modules
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="no torch")
 @pytest.mark.parametrize(
     "anew",
     [

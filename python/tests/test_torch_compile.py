@@ -120,6 +120,29 @@ def test_new_plans_are_not_new_code(device: str, planned: bool) -> None:
     assert compiles[-1] == compiles[len(lengths) - 1], compiles
 
 
+def test_a_plan_is_made_outside_of_compiled_code(device: str) -> None:
+    seen: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        seen.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    def run(table: Tensor, row: Tensor) -> Tensor:
+        moved = row + 0
+        result: Tensor = rt.row_gather(table * 2, moved, plan=rt.row_gather.plan(moved, rows=ROWS))
+        return result
+
+    compiled = torch.compile(run, backend=backend)
+    table, row, _ = packed(60, 8, device)
+    for _ in range(3):
+        assert same_bytes(compiled(table, row), (table * 2)[row])
+        row = (row + 1) % 3
+    assert sorted(seen) == ["<built-in function add>", "<built-in function mul>", "rowloom.row_gather.planned"]
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="torch.compiler.disable"):
+        torch.compile(run, backend=backend, fullgraph=True)(table, row)
+
+
 class Block(nn.Module):
     """A modulated layer."""
 

@@ -316,10 +316,8 @@ def test_a_storage_counts_once_and_the_newest_plan_is_kept(device: str) -> None:
     assert large.nbytes > 256 << 20
     table = normal((3, 8), device)
     before = rt.plan_stats()
-    slices = [large[at * 100 : at * 100 + 100] for at in range(3)]
     for _ in range(4):
-        for index in slices[:1]:
-            rt.row_gather(table, index)
+        rt.row_gather(table, large[:100])
     after = rt.plan_stats()
     assert (after.misses - before.misses, after.entries) == (1, 1)
     assert large.nbytes < after.bytes < large.nbytes + 10_000

@@ -34,6 +34,8 @@ def test_sparse_and_nested_tensors(make: Any, what: str) -> None:
         lambda: rt.row_gather.plan(row, rows=9),
         lambda: rt.row_gather.backward(TABLE[:5], table, ROW),
         lambda: rt.gather_chunks([table] * 6, ROW, ROW),
+        lambda: rt.gather_chunks([TABLE] * 6, row, ROW),
+        lambda: rt.gather_chunks([TABLE] * 6, ROW, row),
     ):
         with pytest.raises(ValueError, match=sentence):
             call()

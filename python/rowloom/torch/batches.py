@@ -44,11 +44,3 @@ def flat(name: str, kind: str, argument: Tensor, positions: tuple[int, ...]) -> 
 def shared(arguments: Sequence[Tensor], positions: tuple[int, ...]) -> bool:
     """Whether all these indices are one sequence that a batch shares."""
     return len(positions) > 1 and all(tuple(argument.shape) == positions[-1:] for argument in arguments)
-
-
-def count(leading: Sequence[int]) -> int:
-    """Sequences of a batch."""
-    sequences = 1
-    for length in leading:
-        sequences *= length
-    return sequences

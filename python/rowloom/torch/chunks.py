@@ -12,6 +12,7 @@ from rowloom.torch.autograd import RowsFunction
 from rowloom.torch.eager import Call, Plans
 from rowloom.torch.function import RowFunction
 from rowloom.torch.modules import register
+from rowloom.torch.signature import refuse_other_layout
 
 _gather: RowFunction = register(_native).adaln_row_gather
 
@@ -25,19 +26,33 @@ def gather_chunks(
     are put side by side first. Gradients arrive at each chunk. Arguments and errors are those of
     `adaln_row_gather`, and `ValueError` for chunks of different shapes, types or devices.
     """
-    declared = _gather.declared
+    chunks = _checked(chunks, _gather.declared.chunks[0])
+    arguments = (*chunks, timestep, modality)
+    if torch.compiler.is_compiling() or not _gather.is_eager(arguments):
+        results: tuple[Tensor, ...] = _gather(torch.cat(chunks, dim=1), timestep, modality, plan=plan, check=check)
+        return results
+    refuse_other_layout("gather_chunks", "timestep", timestep)
+    refuse_other_layout("gather_chunks", "modality", modality)
+    differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
+    inputs = (_side_by_side(chunks), timestep, modality)
+    call = _ChunksCall(_gather.declared, inputs, {}, plan, check, None, differentiated)
+    if differentiated:
+        gathered: tuple[Tensor, ...] = RowsFunction.apply(call, *arguments)  # type: ignore[no-untyped-call]
+        return gathered
+    return tuple(call.forward())
+
+
+def _checked(chunks: Sequence[Tensor], expected: int) -> tuple[Tensor, ...]:
+    """So many dense tables that are alike."""
     if not hasattr(chunks, "__iter__"):
-        raise TypeError(f"gather_chunks takes {declared.chunks[0]} chunks, not a {type(chunks).__name__}")
+        raise TypeError(f"gather_chunks takes {expected} chunks, not a {type(chunks).__name__}")
     chunks = tuple(chunks)
-    expected = declared.chunks[0]
     if len(chunks) != expected:
         raise ValueError(f"gather_chunks takes {expected} chunks, not {len(chunks)}")
     for at, chunk in enumerate(chunks):
         if not isinstance(chunk, Tensor):
             raise TypeError(f"gather_chunks: chunk {at} is a {type(chunk).__name__}, not a tensor")
-        if chunk.layout is not torch.strided or chunk.is_nested:
-            what = f"of layout {chunk.layout}" if chunk.layout is not torch.strided else "nested"
-            raise ValueError(f"gather_chunks: chunk {at} is {what}; it must be a dense tensor with memory of its own")
+        refuse_other_layout("gather_chunks", f"chunk {at}", chunk)
         if chunk.dim() != 2:
             raise ValueError(f"gather_chunks: chunk {at} has {chunk.dim()} dimensions, not rows and columns")
         for what, found, first in (
@@ -47,17 +62,7 @@ def gather_chunks(
         ):
             if found != first:
                 raise ValueError(f"gather_chunks: chunk {at} has {what} {found}, chunk 0 has {first}")
-    arguments = (*chunks, timestep, modality)
-    if torch.compiler.is_compiling() or not _gather.is_eager(arguments):
-        results: tuple[Tensor, ...] = _gather(torch.cat(chunks, dim=1), timestep, modality, plan=plan, check=check)
-        return results
-    differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
-    inputs = (_side_by_side(chunks), timestep, modality)
-    call = _ChunksCall(declared, inputs, {}, plan, check, None, differentiated)
-    if differentiated:
-        gathered: tuple[Tensor, ...] = RowsFunction.apply(call, *arguments)  # type: ignore[no-untyped-call]
-        return gathered
-    return tuple(call.forward())
+    return chunks
 
 
 class _ChunksCall(Call):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rowloom._native import Launch, Recent
-from rowloom.torch import batches, execute
+from rowloom.torch import batches, execute, private
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.plans import setting
 from rowloom.torch.row_plan import RowPlan
@@ -138,7 +138,7 @@ class Call:
             return
         if plan is None and not all([used.cached for used in plans]):
             return
-        stream = execute.stream_of(inputs[0])
+        stream = private.stream_of(inputs[0])
         if any([used.made_on != stream for used in plans]):
             return
         memory = [(buffer.like, buffer.tensors, buffer.shape, buffer.dtype) for buffer in self.layout.buffers]

@@ -1,5 +1,6 @@
 """Calls of the native module on plain, flat tensors: memory for the results, the current stream, the launch."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,6 @@ from rowloom.torch.row_plan import RowPlan, new_plan
 
 if TYPE_CHECKING:
     from rowloom._native import PlanSizes
-
-
-def stream_of(tensor: Tensor) -> int:
-    """The current stream of a tensor's device; 0 on the CPU."""
-    return private.current_stream(tensor.get_device()) if tensor.is_cuda else 0
 
 
 def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tuple[RowPlan, ...]:
@@ -38,7 +34,7 @@ def explicit_plans(
     given = given_plans(declared, plan)
     if len(positions) < 2:
         return given
-    batch = batches.count(positions[:-1])
+    batch = math.prod(positions[:-1])
     return tuple(
         one.repeat(batch)
         if one.positions == positions[-1] and batches.shared([arguments[at] for at in indices], positions)
@@ -67,17 +63,12 @@ def automatic_plans(
     for expression, indices in enumerate(declared.expressions):
         given = [arguments[at] for at in indices]
         rows = rows_of_plans[expression]
-        first = given[0]
-        device = first.get_device()
-        on_gpu = first.is_cuda
-        stream = private.current_stream(device) if on_gpu else 0
-        batch = 1
-        if len(positions) > 1 and batches.shared(given, positions):
-            batch = batches.count(positions[:-1])
+        stream = private.stream_of(given[0])
+        batch = math.prod(positions[:-1]) if batches.shared(given, positions) else 1
         key = None
         # Inference tensors have no version, so nothing would show an edit.
         if cached and not any([x.is_inference() for x in given]):
-            if on_gpu and private.is_capturing(device):
+            if given[0].is_cuda and private.is_capturing(given[0].get_device()):
                 raise RuntimeError(
                     f"{declared.name}: a CUDA graph is being captured, and its replays would not see an edit of the "
                     f"indices; pass plan={declared.name}.plan(…), made before the capture"
@@ -126,7 +117,7 @@ def forward(
         _new(inputs[buffer.like], buffer.shape if buffer.tensors == 1 else (buffer.tensors, *buffer.shape), buffer.dtype)
         for buffer in buffers
     ]
-    stream = stream_of(inputs[0])
+    stream = private.stream_of(inputs[0])
     native = None if given is None else native_plans(given, stream)
     declared.native.forward(stream, inputs, memory, native, check, counts, _scratch_of(inputs[0]))  # type: ignore[arg-type]
     # The kernel runs; only now are its outputs told apart.
@@ -175,7 +166,7 @@ def backward(
         gradient.view(-1, gradient.shape[-1]) if gradient is not None and gradient.dim() > 2 else gradient
         for gradient in gradients
     ]
-    stream = stream_of(like)
+    stream = private.stream_of(like)
     native = native_plans(given, stream)
     declared.native.backward(stream, inputs, cotangents, flat, native, _scratch_of(like))
     return gradients

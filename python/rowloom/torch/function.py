@@ -13,21 +13,16 @@ from rowloom.torch import batches, ops, private
 from rowloom.torch.autograd import RowsFunction, again, refusing_second
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans, refuse_check
-from rowloom.torch.execute import explicit_plans, given_plans, stream_of, zero_cotangent
+from rowloom.torch.execute import explicit_plans, given_plans, zero_cotangent
 from rowloom.torch.plans import cache as plan_cache
 from rowloom.torch.row_plan import RowPlan, new_plan, refuse_recorded
 from rowloom.torch.signature import TensorSignature
 
-class _Orders:
-    """A kernel with every order of sums that was asked for: an op can be defined once."""
+_functions: dict[tuple[str, str], dict[tuple[int, str], "RowFunction"]] = {}
+"""Of every kernel, by namespace and name, the functions of all orders of sums that were asked for, that of its own first: an
+op can be defined once."""
 
-    def __init__(self) -> None:
-        self.known: dict[tuple[int, str], RowFunction] = {}
-        self.lock = threading.Lock()
-
-
-_functions: dict[tuple[str, str], "RowFunction"] = {}
-"""Of every kernel the function of its own order, by namespace and name."""
+_lock = threading.Lock()
 
 
 class RowFunction:
@@ -46,13 +41,10 @@ class RowFunction:
     plans; `RuntimeError` for an automatic plan while a CUDA graph is captured.
     """
 
-    def __init__(self, namespace: str, kernel: Kernel, order: str = "", orders: "_Orders | None" = None) -> None:
+    def __init__(self, namespace: str, kernel: Kernel, order: str = "") -> None:
+        """`order` ends the names of the ops of another order than the kernel's own."""
         self.declared = Declared(kernel)
         self._namespace = namespace
-        if orders is None:
-            orders = _Orders()
-            orders.known[kernel.block, kernel.accumulate] = self
-        self._orders = orders
         self._names = self.declared.names
         self._kinds = self.declared.kinds
         self._dimensions = self.declared.dimensions
@@ -63,8 +55,7 @@ class RowFunction:
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
         self.__signature__ = self._signature.python
-        if not order:
-            _functions[namespace, kernel.name] = self
+        _functions.setdefault((namespace, kernel.name), {})[kernel.block, kernel.accumulate] = self
 
     def __repr__(self) -> str:
         order = f"block={self.declared.native.block}, accumulate={self.declared.native.accumulate}"
@@ -89,22 +80,19 @@ class RowFunction:
         if compiling:
             return self._traced(arguments, plan, check, counts, gradient_dtype)
         if not self.is_eager(arguments):
-            self._signature.refuse_other_than_tensors(arguments)
-            self._signature.refuse_tangents(arguments)
-            try:
-                return self._traced(arguments, plan, check, counts, gradient_dtype)
-            except RuntimeError as error:
-                # What torch says where one of its ops with a derivative is differentiated by `torch.func`.
-                if "setup_context" not in str(error):
-                    raise
-                raise NotImplementedError(
-                    f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
-                ) from None
-        differentiated = False
-        if torch.is_grad_enabled():
-            for argument in arguments:
-                if argument.requires_grad:
-                    differentiated = True
+            return self._watched(arguments, plan, check, counts, gradient_dtype)
+        return self._eager(arguments, plan, check, counts, gradient_dtype)
+
+    def _eager(
+        self,
+        arguments: tuple[Tensor, ...],
+        plan: Plans | None,
+        check: str,
+        counts: Mapping[str, int],
+        gradient_dtype: torch.dtype | None,
+    ) -> Any:
+        """A call that nobody but autograd sees, remembered where it can be."""
+        differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
         if gradient_dtype is not None:
             self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
         self._signature.refuse_other_layouts(arguments)
@@ -135,6 +123,27 @@ class RowFunction:
                 return False
         first = arguments[0]
         return not private.watched() and (first.is_cuda or first.is_cpu)
+
+    def _watched(
+        self,
+        arguments: Sequence[Tensor],
+        plan: Plans | None,
+        check: str,
+        counts: Mapping[str, int],
+        gradient_dtype: torch.dtype | None,
+    ) -> Any:
+        """The same through the op, outside of compiled code, where what an op has no derivative for is refused in our words."""
+        self._signature.refuse_other_than_tensors(arguments)
+        self._signature.refuse_tangents(arguments)
+        try:
+            return self._traced(arguments, plan, check, counts, gradient_dtype)
+        except RuntimeError as error:
+            # What torch says where one of its ops with a derivative is differentiated by `torch.func`.
+            if "setup_context" not in str(error):
+                raise
+            raise NotImplementedError(
+                f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
+            ) from None
 
     def _traced(
         self,
@@ -189,7 +198,7 @@ class RowFunction:
                 shapes = f"{tuple(index.shape)}, but {names[0]} has {tuple(indices[0].shape)}"
                 raise ValueError(f"{self.__name__}: {name} has shape {shapes}; the indices of a plan have one shape")
         flat = [index.reshape(-1) if index.dim() > 1 else index for index in indices]
-        return new_plan(self.declared.native, number, flat, count, counts, stream_of(flat[0]))
+        return new_plan(self.declared.native, number, flat, count, counts, private.stream_of(flat[0]))
 
     def backward(
         self,
@@ -273,13 +282,9 @@ class RowFunction:
         """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
         "float32" or "float64". Its ops have names of their own."""
         kernel = self.declared.native.with_order(block=block, accumulate=accumulate)
-        order = (kernel.block, kernel.accumulate)
-        with self._orders.lock:
-            known = self._orders.known.get(order)
-            if known is None:
-                name = f"_block{kernel.block}_{kernel.accumulate}"
-                known = self._orders.known[order] = RowFunction(self._namespace, kernel, name, self._orders)
-        return known
+        with _lock:
+            known = _functions[self._namespace, kernel.name].get((kernel.block, kernel.accumulate))
+            return known or RowFunction(self._namespace, kernel, f"_block{kernel.block}_{kernel.accumulate}")
 
 
 def _found(namespace: str, name: str, block: int, accumulate: str) -> RowFunction:
@@ -287,7 +292,7 @@ def _found(namespace: str, name: str, block: int, accumulate: str) -> RowFunctio
     known = _functions.get((namespace, name))
     if known is None:
         raise ImportError(f"{name} is a kernel of {namespace}, which is not registered here: rowloom.torch.register(…) it first")
-    return known.with_order(block=block, accumulate=accumulate)
+    return next(iter(known.values())).with_order(block=block, accumulate=accumulate)
 
 
 def _plain(

@@ -2,13 +2,14 @@
 
 import threading
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from rowloom import linked
 from rowloom.torch import private
 from rowloom.torch.function import RowFunction
+
 
 class Functions(SimpleNamespace):
     """The functions of a module, as attributes by their kernels' names."""
@@ -48,12 +49,8 @@ def synchronize() -> None:
     with _lock:
         modules = [module for module, _ in _registered.values()]
     for module in modules:
-        _synchronize(module, -1, 0)
+        module.synchronize(-1, 0)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         device = torch.cuda.current_device()
         for module in modules:
-            _synchronize(module, device, private.current_stream(device))
-
-
-def _synchronize(module: Any, device: int, stream: int) -> None:
-    module.synchronize(device, stream)
+            module.synchronize(device, private.current_stream(device))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rowloom.shapes import rows_of, sizes
-from rowloom.torch import execute
+from rowloom.torch import execute, private
 from rowloom.torch.autograd import second_derivative
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call
@@ -326,5 +326,5 @@ def _plans(states: Sequence[Tensor], sizes: Sequence[int]) -> tuple[RowPlan, ...
         positions, rows, block, blocks, partials, rowless = sizes[SIZES * at : SIZES * (at + 1)]
         # Whoever calls an op keeps its arguments in order with the stream that it runs on, but may free them at once.
         note_use(state)
-        plans.append(RowPlan(state, (positions, rows, block, blocks, partials, rowless), execute.stream_of(state)))
+        plans.append(RowPlan(state, (positions, rows, block, blocks, partials, rowless), private.stream_of(state)))
     return tuple(plans)

@@ -1,5 +1,6 @@
 """What rowloom uses of torch beyond its public interface: all of it, each with its reason and what is done without it."""
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -46,9 +47,23 @@ _R = TypeVar("_R")
 
 
 def untraced(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`torch.compiler.disable`, which has no types: a compiler calls the function as it is."""
-    disabled: Callable[_P, _R] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-    return disabled
+    """`torch.compiler.disable`: a compiler calls the function as it is.
+
+    But that imports the compiler, which takes as long as importing torch. Here it is left alone by who does not compile.
+    """
+    disabled: Callable[_P, _R] | None = None
+
+    @functools.wraps(function)
+    def untraced(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        nonlocal disabled
+        if disabled is None:
+            # Whoever compiles has its module.
+            if "torch._dynamo" not in sys.modules:
+                return function(*arguments, **keywords)
+            disabled = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+        return disabled(*arguments, **keywords)
+
+    return untraced
 
 
 def watched() -> bool:
@@ -132,6 +147,11 @@ def current_stream(device: int) -> int:
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
+def stream_of(tensor: torch.Tensor) -> int:
+    """The current stream of a tensor's device; 0 on the CPU."""
+    return current_stream(tensor.get_device()) if tensor.is_cuda else 0
+
+
 def is_capturing(device: int) -> bool:
     """Whether the current stream of a CUDA device records a graph. The public question is about the current device."""
     current = torch.cuda.current_device() if _current_device is None else _current_device()
@@ -153,9 +173,7 @@ def content_key(tensor: torch.Tensor) -> tuple[object, ...]:
 
     An inference tensor has no version: RuntimeError.
     """
-    storage = tensor.untyped_storage()
-    identity = storage._cdata if _HAS_IDENTITY else storage.data_ptr()
-    return (identity, tensor._version, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+    return (storage_identity(tensor), tensor._version, tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
 
 
 def version(tensor: torch.Tensor) -> int | None:

@@ -47,16 +47,15 @@ class RowPlan(PlanData[Tensor]):
         known = self._repeated.get(batch)
         if known is None:
             refuse_recorded()
-            device = self.state.device
             stream = self._reading()
-            state = _new_state(plan_elements(positions * batch, rows, block), device)
+            state = _new_state(plan_elements(positions * batch, rows, block), self.state.device)
             sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
             known = self._repeated[batch] = RowPlan(state, sizes, stream)
         return known
 
     def refuse_edited(self) -> None:
         """Raises `ValueError` if the state was written to since it was made."""
-        if self._version is not None and self.state._version != self._version:
+        if private.version(self.state) != self._version:
             raise ValueError("the state of a plan was edited; make a plan of other indices, and leave this one as it is")
 
     def used_on(self, stream: int) -> None:
@@ -66,8 +65,7 @@ class RowPlan(PlanData[Tensor]):
 
     def _reading(self) -> int:
         """The current stream, which is about to read the state, as a number."""
-        device = self.state.device
-        stream = private.current_stream(device.index) if device.type == "cuda" else 0
+        stream = private.stream_of(self.state)
         self.used_on(stream)
         return stream
 

@@ -37,9 +37,7 @@ class TensorSignature(Signature):
     def refuse_other_layouts(self, arguments: Sequence[Tensor], names: Sequence[str] | None = None) -> None:
         """`ValueError` for the first that is sparse or nested."""
         for name, argument in zip(self.names if names is None else names, arguments, strict=True):
-            if argument.layout is not torch.strided or argument.is_nested:
-                what = f"of layout {argument.layout}" if argument.layout is not torch.strided else "nested"
-                raise ValueError(f"{self.function}: {name} is {what}; it must be a dense tensor with memory of its own")
+            refuse_other_layout(self.function, name, argument)
 
     def refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
         """`NotImplementedError` for what forward-mode differentiation brings: an op would drop it."""
@@ -73,6 +71,13 @@ class TensorSignature(Signature):
                 f"{name}.grad_dtype = {dtype} on a leaf tensor (PyTorch 2.11), which compiled code cannot see, or take it from "
                 f"{self.function}.backward(…)"
             )
+
+
+def refuse_other_layout(function: str, name: str, tensor: Tensor) -> None:
+    """`ValueError` for a tensor that is sparse or nested."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        what = f"of layout {tensor.layout}" if tensor.layout is not torch.strided else "nested"
+        raise ValueError(f"{function}: {name} is {what}; it must be a dense tensor with memory of its own")
 
 
 def _tangent(tensor: Tensor) -> Tensor | None:
