@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::command::{cargo, root, run, target};
+use crate::command::{cargo, empty, root, run, target};
 use crate::python;
 
 /// A program that cargo builds for its own use.
@@ -75,8 +75,7 @@ On the GPU machine, in this folder:
 /// Collects `rowloom`, tests, benchmarks and scripts, stripped, and the Python package in `target/bundle`.
 pub(crate) fn run_bundle() -> Result<(), String> {
     let folder = target().join("bundle");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    empty(&folder)?;
     let mut build = cargo();
     build.args(["build", "--release", "--package", "rowloom-cli"]);
     // There is no repository on the GPU machine, and a report names its commit.

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Running other programs, and the folders that they work in.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,18 @@ pub(crate) fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     // What runs in another folder is named by it too.
     std::path::absolute(&named).unwrap_or(named)
+}
+
+/// Makes an empty folder.
+pub(crate) fn empty(folder: &Path) -> Result<(), String> {
+    match std::fs::remove_dir_all(folder) {
+        // What stays would be taken for what is put there.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(format!("cannot empty {}: {error}", folder.display()));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))
 }
 
 /// The cargo that runs this.

@@ -12,7 +12,8 @@ const WHEEL: &str = "nvidia-cuda-nvrtc==13.5.37";
 pub(crate) fn path() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("ROWLOOM_NVRTC") {
         let named = PathBuf::from(named);
-        return if named.is_file() { Ok(named) } else { Err(format!("ROWLOOM_NVRTC={} is no file", named.display())) };
+        let no_file = || format!("ROWLOOM_NVRTC={} is no file; name the library itself, or unset it", named.display());
+        return if named.is_file() { Ok(named) } else { Err(no_file()) };
     }
     let folder = target().join("nvrtc").join(WHEEL.replace("==", "-"));
     if let Some(library) = library(&folder) {

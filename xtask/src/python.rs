@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{root, run, target, works};
+use crate::command::{empty, root, run, target, works};
 use crate::third_party;
 use crate::totals::{Totals, pytest};
 
@@ -119,12 +119,6 @@ fn build(python: &Path, profile: Profile, to: &Path) -> Result<PathBuf, String> 
     let mut wheels =
         files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|ty| ty == "whl"));
     wheels.next().ok_or_else(|| format!("maturin has left no wheel in {}", to.display()))
-}
-
-/// Makes an empty folder.
-fn empty(folder: &Path) -> Result<(), String> {
-    let _ = std::fs::remove_dir_all(folder);
-    std::fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))
 }
 
 /// Copies a file, or a folder and all in it but what Python has compiled.
