@@ -161,8 +161,8 @@ class Launch:
 
     def backward(self, needed: Sequence[bool], cotangents: tuple[Array | None, ...]) -> tuple[Array | None, ...] | None:
         """The gradient of each input that needs one and has one. None where that takes more than a launch: a cotangent
-        that is missing or must be copied first, another stream, a gradient that will be differentiated itself. Of a
-        kernel whose backward reads nothing but plans."""
+        that is missing or must be copied first, another stream, a gradient that will be differentiated itself, a plan
+        that was edited. Of a kernel whose backward reads nothing but plans."""
 
 @final
 class Recent:

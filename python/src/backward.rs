@@ -1,13 +1,12 @@
 //! The derived backward, into arrays that Python made.
 
 use pyo3::prelude::*;
-use rowloom::{AnyView, AnyViewMut, Declaration, Device, Error, RowPlan};
+use rowloom::{Declaration, Error, RowPlan};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
 use crate::array::Matrix;
-use crate::borrowed;
-use crate::call::{self, Matrices, Named, Optional, Reader};
+use crate::call::{self, Matrices, Optional, Reader};
 use crate::error::Refused;
 use crate::items::{Items, Plans};
 use crate::place::Place;
@@ -51,10 +50,11 @@ impl Backward {
     fn launch(&self, arrays: &Arrays<'_>, scratch: Option<Option<&Matrix<'_>>>) -> Result<(), Error> {
         let (device, stream) = (arrays.place.device()?, arrays.place.stream(self.stream)?);
         let mut workspace = scratch.map(|scratch| workspace(&stream, scratch)).transpose()?;
-        let (inputs, cotangents, plans) =
-            (arrays.inputs(device)?, call::views(device, &arrays.cotangents)?, arrays.plans());
+        let inputs = call::some_views(device, call::some_unnamed(&arrays.inputs))?;
+        let cotangents = call::views(device, call::unnamed(&arrays.cotangents))?;
+        let plans: Option<SmallVec<[&RowPlan; 2]>> = arrays.plans.as_ref().map(|plans| plans.iter().collect());
         let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: plans.as_deref() };
-        let gradients = arrays.gradients(device)?;
+        let gradients = call::some_views_mut(device, call::some_unnamed(&arrays.gradients))?;
         generated::backward_into(&stream, self.declaration, arguments, gradients, workspace.as_mut())
     }
 
@@ -74,25 +74,5 @@ impl Backward {
         call::apart(place, gradients.iter().flatten(), inputs.iter().flatten().chain(&cotangents))?;
         let plans = plans.map(|plans| plan::plans(kernel, place, plans)).transpose()?;
         Ok(Arrays { place, inputs, cotangents, gradients, plans })
-    }
-}
-
-impl Arrays<'_> {
-    fn inputs<'a>(&'a self, device: &'a Device) -> Result<SmallVec<[Option<AnyView<'a>>; 8]>, Error> {
-        let view = |input: &'a Option<Named<'_, '_>>| {
-            input.as_ref().map(|(_, matrix)| borrowed::view(device, matrix)).transpose()
-        };
-        self.inputs.iter().map(view).collect()
-    }
-
-    fn gradients<'a>(&'a self, device: &'a Device) -> Result<SmallVec<[Option<AnyViewMut<'a>>; 8]>, Error> {
-        let view = |gradient: &'a Option<Named<'_, '_>>| {
-            gradient.as_ref().map(|(_, matrix)| borrowed::view_mut(device, matrix)).transpose()
-        };
-        self.gradients.iter().map(view).collect()
-    }
-
-    fn plans(&self) -> Option<SmallVec<[&RowPlan; 2]>> {
-        self.plans.as_ref().map(|plans| plans.iter().collect())
     }
 }

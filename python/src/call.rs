@@ -21,9 +21,7 @@ pub(crate) type Matrices<'a, 'k> = SmallVec<[Named<'a, 'k>; 8]>;
 /// The same where some are not there.
 pub(crate) type Optional<'a, 'k> = SmallVec<[Option<Named<'a, 'k>>; 8]>;
 
-type Views<'a> = SmallVec<[AnyView<'a>; 8]>;
-
-type ViewsMut<'a> = SmallVec<[AnyViewMut<'a>; 8]>;
+type Views<V> = SmallVec<[V; 8]>;
 
 /// Reads the arrays of a call, which are all on one device: that of the first.
 pub(crate) struct Reader<'k> {
@@ -192,20 +190,44 @@ pub(crate) fn stretch<'a, 'k>((argument, matrix): Named<'a, 'k>) -> Result<Named
     Ok((argument, matrix))
 }
 
+/// Arrays without what errors call them.
+pub(crate) fn unnamed<'n, 'a>(named: &'n [Named<'a, '_>]) -> impl Iterator<Item = &'n Matrix<'a>> {
+    named.iter().map(|(_, matrix)| matrix)
+}
+
+/// The same where some are not there.
+pub(crate) fn some_unnamed<'n, 'a>(named: &'n [Option<Named<'a, '_>>]) -> impl Iterator<Item = Option<&'n Matrix<'a>>> {
+    named.iter().map(|named| named.as_ref().map(|(_, matrix)| matrix))
+}
+
 /// Arrays to be read.
-pub(crate) fn views<'a>(device: &'a Device, matrices: &'a [Named<'_, '_>]) -> Result<Views<'a>, Error> {
-    let mut views = Views::new();
-    for (_, matrix) in matrices {
-        views.push(borrowed::view(device, matrix)?);
-    }
-    Ok(views)
+pub(crate) fn views<'a, 'm: 'a>(
+    device: &'a Device,
+    matrices: impl Iterator<Item = &'a Matrix<'m>>,
+) -> Result<Views<AnyView<'a>>, Error> {
+    matrices.map(|matrix| borrowed::view(device, matrix)).collect()
 }
 
 /// Arrays to be written.
-pub(crate) fn views_mut<'a>(device: &'a Device, matrices: &'a [Named<'_, '_>]) -> Result<ViewsMut<'a>, Error> {
-    let mut views = ViewsMut::new();
-    for (_, matrix) in matrices {
-        views.push(borrowed::view_mut(device, matrix)?);
-    }
-    Ok(views)
+pub(crate) fn views_mut<'a, 'm: 'a>(
+    device: &'a Device,
+    matrices: impl Iterator<Item = &'a Matrix<'m>>,
+) -> Result<Views<AnyViewMut<'a>>, Error> {
+    matrices.map(|matrix| borrowed::view_mut(device, matrix)).collect()
+}
+
+/// The arrays to be read that are there.
+pub(crate) fn some_views<'a, 'm: 'a>(
+    device: &'a Device,
+    matrices: impl Iterator<Item = Option<&'a Matrix<'m>>>,
+) -> Result<Views<Option<AnyView<'a>>>, Error> {
+    matrices.map(|matrix| matrix.map(|matrix| borrowed::view(device, matrix)).transpose()).collect()
+}
+
+/// The arrays to be written that are there.
+pub(crate) fn some_views_mut<'a, 'm: 'a>(
+    device: &'a Device,
+    matrices: impl Iterator<Item = Option<&'a Matrix<'m>>>,
+) -> Result<Views<Option<AnyViewMut<'a>>>, Error> {
+    matrices.map(|matrix| matrix.map(|matrix| borrowed::view_mut(device, matrix)).transpose()).collect()
 }

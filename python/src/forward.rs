@@ -43,8 +43,8 @@ impl Forward {
         // None: the runtime allocates.
         let launch = |scratch: Option<Option<&Matrix<'_>>>| {
             let (device, stream) = (place.device()?, place.stream(self.stream)?);
-            let inputs = call::views(device, &inputs)?;
-            let mut outputs = call::views_mut(device, &outputs)?;
+            let inputs = call::views(device, call::unnamed(&inputs))?;
+            let mut outputs = call::views_mut(device, call::unnamed(&outputs))?;
             if self.deferred && plans.is_none() {
                 let pending = generated::forward_deferred_into(&stream, self.declaration, &inputs, &mut outputs)?;
                 place.keep(self.stream, &stream);

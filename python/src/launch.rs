@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rowloom::{AnyView, AnyViewMut, Declaration, Error, RowPlan, Stream};
+use rowloom::{Declaration, Error, RowPlan, Stream};
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
 use crate::array::exchange::Described;
 use crate::array::{Matrix, torch};
-use crate::borrowed;
+use crate::call;
 use crate::error::Refused;
 use crate::items::Plans;
 use crate::place::Place;
@@ -235,19 +235,17 @@ impl Launch {
             buffers.push((memory, buffer));
         }
         let inputs: Matrices<'_> = facts.iter().map(Matrix::like).collect();
-        let call = |scratch: Option<&Matrix<'_>>| {
+        let launch = |scratch: Option<&Matrix<'_>>| {
             let device = self.place.device()?;
-            let inputs = inputs.iter().map(|input| borrowed::view(device, input));
-            let inputs: SmallVec<[AnyView<'_>; 8]> = inputs.collect::<Result<_, Error>>()?;
-            let outputs = outputs.iter().map(|output| borrowed::view_mut(device, output));
-            let mut outputs: SmallVec<[AnyViewMut<'_>; 8]> = outputs.collect::<Result<_, Error>>()?;
+            let inputs = call::views(device, inputs.iter())?;
+            let mut outputs = call::views_mut(device, outputs.iter())?;
             let mut workspace = workspace(&self.stream, scratch)?;
             let (plans, workspace) = (self.plans(), Some(&mut workspace));
             generated::forward_into(&self.stream, self.declaration, &inputs, Some(&plans), &mut outputs, workspace)
         };
         let known = self.scratch_bytes(&[]);
         let like = arguments.get_borrowed_item(0)?;
-        let bytes = with_scratch(py, self.place, known, |bytes| self.scratch(&like, bytes), call)?;
+        let bytes = with_scratch(py, self.place, known, |bytes| self.scratch(&like, bytes), launch)?;
         if bytes != known {
             self.note_scratch_bytes(&[], bytes);
         }

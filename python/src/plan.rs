@@ -72,7 +72,7 @@ pub(crate) fn build(
     let state = writable(state(place, object, elements(positions, shape.rows, shape.block)?)?)?;
     call::apart(place, std::iter::once(&state), indices.iter())?;
     let sizes = py.detach(|| -> Result<PlanSizes, Error> {
-        let views = call::views(place.device()?, &indices)?;
+        let views = call::views(place.device()?, call::unnamed(&indices))?;
         borrowed::build_plan(&place.stream(stream)?, &shape, &views, &state.1)
     })?;
     Ok(tuple(sizes))

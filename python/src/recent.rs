@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pyo3::ffi::PyObject;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -189,12 +190,7 @@ impl Recent {
         let found = {
             let calls = self.calls();
             let alike = |call: &&Remembered| {
-                let planned = match (&call.plan, plan) {
-                    (Some(known), Some(given)) => given.is(known),
-                    (None, None) => true,
-                    (Some(_), None) | (None, Some(_)) => false,
-                };
-                planned && call.launch.get().lies_like(stream, arguments, &facts)
+                call.goes_by(plan.map(Bound::as_ptr)) && call.launch.get().lies_like(stream, arguments, &facts)
             };
             let found = calls.iter().find(alike);
             found.map(|call| (call.launch.clone_ref(py), call.kept.as_ref().map(|kept| kept.clone_ref(py))))
@@ -254,14 +250,14 @@ impl Recent {
 }
 
 impl Remembered {
+    /// Whether that was the plan that the caller gave; none, where it was found by the indices.
+    fn goes_by(&self, plan: Option<*mut PyObject>) -> bool {
+        self.plan.as_ref().map(Py::as_ptr) == plan
+    }
+
     /// Whether the other one is of the same tensors, whose indices were edited since.
     fn is_replaced_by(&self, other: &Remembered) -> bool {
-        let same_plan = match (&self.plan, &other.plan) {
-            (Some(own), Some(other)) => own.is(other),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        same_plan && self.launch.get().is_of_the_tensors_of(other.launch.get())
+        self.goes_by(other.plan.as_ref().map(Py::as_ptr)) && self.launch.get().is_of_the_tensors_of(other.launch.get())
     }
 }
 

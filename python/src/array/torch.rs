@@ -26,6 +26,11 @@ struct Torch {
 static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
 
 impl Torch {
+    /// Whether it is the type of tensors itself, or that of parameters.
+    fn is_plain(&self, ty: &Bound<'_, PyType>) -> bool {
+        ty.is(&self.tensor) || ty.is(&self.parameter)
+    }
+
     fn of(module: &Bound<'_, PyAny>) -> PyResult<Torch> {
         let dtypes = ELEMENT_TYPES.iter().map(|&(name, ty)| Ok((module.getattr(name)?.unbind(), ty)));
         let tensor = module.getattr("Tensor")?.cast_into::<PyType>()?;
@@ -42,14 +47,12 @@ impl Torch {
 /// How a plain tensor describes itself, where its PyTorch can; `None` for anything else.
 pub(crate) fn exchange(object: &Bound<'_, PyAny>) -> Option<Exchange> {
     let torch = TORCH.get(object.py())?;
-    let ty = object.get_type();
-    if ty.is(&torch.tensor) || ty.is(&torch.parameter) { torch.exchange } else { None }
+    if torch.is_plain(&object.get_type()) { torch.exchange } else { None }
 }
 
 /// Whether it is a tensor of PyTorch's own classes, which is known without asking anybody.
 pub(super) fn is_plain(object: &Bound<'_, PyAny>) -> bool {
-    let ty = object.get_type();
-    TORCH.get(object.py()).is_some_and(|torch| ty.is(&torch.tensor) || ty.is(&torch.parameter))
+    TORCH.get(object.py()).is_some_and(|torch| torch.is_plain(&object.get_type()))
 }
 
 /// What scratch memory holds.
@@ -65,7 +68,7 @@ fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(&'py Torch, bool)>
     let py = object.py();
     let ty = object.get_type();
     if let Some(torch) = TORCH.get(py)
-        && (ty.is(&torch.tensor) || ty.is(&torch.parameter))
+        && torch.is_plain(&ty)
     {
         return Ok(Some((torch, true)));
     }
@@ -73,7 +76,7 @@ fn torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<(&'py Torch, bool)>
     let Ok(module) = modules.get_item(intern!(py, "torch")) else { return Ok(None) };
     // While it is being imported it has no tensors, and neither has what stands in for it.
     let Ok(torch) = TORCH.get_or_try_init(py, || Torch::of(&module)) else { return Ok(None) };
-    Ok(object.is_instance(torch.tensor.bind(py))?.then_some((torch, ty.is(&torch.tensor))))
+    Ok(object.is_instance(torch.tensor.bind(py))?.then_some((torch, torch.is_plain(&ty))))
 }
 
 /// A tensor; `None` for another object.

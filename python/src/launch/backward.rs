@@ -3,14 +3,14 @@
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use rowloom::{AnyView, AnyViewMut, Error};
+use rowloom::Error;
 use rowloom_runtime::generated;
 use smallvec::SmallVec;
 
 use super::{Argument, Launch, Matrices};
 use crate::array::exchange::Described;
 use crate::array::{Matrix, torch};
-use crate::borrowed;
+use crate::call;
 use crate::error::Refused;
 use crate::place::Place;
 use crate::scratch::{with_scratch, workspace};
@@ -51,8 +51,8 @@ pub(super) fn backward<'py>(
         memories.push(Some(memory));
     }
     let known = launch.scratch_bytes(&wanted);
-    let call = |scratch: Option<&Matrix<'_>>| launch.differentiate(&given, &gradients, scratch);
-    let bytes = with_scratch(py, launch.place, known, |bytes| launch.scratch(&like, bytes), call)?;
+    let differentiate = |scratch: Option<&Matrix<'_>>| launch.differentiate(&given, &gradients, scratch);
+    let bytes = with_scratch(py, launch.place, known, |bytes| launch.scratch(&like, bytes), differentiate)?;
     if bytes != known {
         launch.note_scratch_bytes(&wanted, bytes);
     }
@@ -70,18 +70,11 @@ impl Launch {
         let device = self.place.device()?;
         let inputs: Matrices<'_> = self.arguments.iter().map(|argument| Matrix::like(&argument.facts)).collect();
         // Whoever remembered this knows that its backward reads plans alone, and of indices their types.
-        let inputs = inputs.iter().zip(&self.arguments).map(|(input, argument)| match argument.index {
-            Some(_) => borrowed::view(device, input).map(Some),
-            None => Ok(None),
-        });
-        let inputs: SmallVec<[Option<AnyView<'_>>; 8]> = inputs.collect::<Result<_, Error>>()?;
-        let cotangents = cotangents.iter().map(|cotangent| borrowed::view(device, cotangent));
-        let cotangents: SmallVec<[AnyView<'_>; 8]> = cotangents.collect::<Result<_, Error>>()?;
-        let gradients = gradients.iter().map(|gradient| match gradient {
-            Some(gradient) => borrowed::view_mut(device, gradient).map(Some),
-            None => Ok(None),
-        });
-        let gradients: SmallVec<[Option<AnyViewMut<'_>>; 8]> = gradients.collect::<Result<_, Error>>()?;
+        let read =
+            inputs.iter().zip(&self.arguments).map(|(input, argument)| argument.index.is_some().then_some(input));
+        let inputs = call::some_views(device, read)?;
+        let cotangents = call::views(device, cotangents.iter())?;
+        let gradients = call::some_views_mut(device, gradients.iter().map(Option::as_ref))?;
         let plans = self.plans();
         let arguments = generated::Arguments { inputs: &inputs, cotangents: &cotangents, plans: Some(&plans) };
         let mut workspace = workspace(&self.stream, scratch)?;
