@@ -165,9 +165,7 @@ class RowFunction:
         if given is None:
             return own
         dtype = np.dtype(given)
-        tables = [one for kind, one in zip(self._signature.kinds, own, strict=True) if kind == "table"]
-        if dtype != np.float32 and (not tables or any(one != dtype for one in tables)):
-            raise ValueError(f"{self.__name__}: gradient_dtype is {dtype}; it may be float32, or the type of the table")
+        self._signature.refuse_gradients_of(dtype, own, np.dtype(np.float32))
         return [dtype if kind == "table" else one for kind, one in zip(self._signature.kinds, own, strict=True)]
 
     def _cotangents(

@@ -82,6 +82,12 @@ class Signature:
             raise ValueError(f"{self.function}: {text} cannot have {count} rows, which is no multiple of {extent.numerator}")
         return number, names, count, {extent.count: scaled}
 
+    def refuse_gradients_of(self, dtype: object, own: Sequence[object], float32: object) -> None:
+        """`ValueError` for a type that gradients of tables cannot have: float32, or that of the tables. `own` are those of the inputs."""
+        tables = [one for kind, one in zip(self.kinds, own, strict=True) if kind == "table"]
+        if dtype != float32 and (not tables or any([one != dtype for one in tables])):
+            raise ValueError(f"{self.function}: gradient_dtype is {dtype}; it may be {float32}, or the type of the table")
+
     def wanted(self, wants: str | Sequence[str] | None) -> list[str]:
         """The inputs whose gradients are wanted: all that have one, or those named, or the one named."""
         if wants is None:

@@ -5,11 +5,10 @@ import os
 import shutil
 import stat
 import subprocess
-from pathlib import Path
 
 import pytest
 import torch
-from prior_art_case import CASE, REPOSITORY, TINY, right
+from prior_art_case import CASE, TINY, right
 from rowloom.prior_art import command, environment, measure, memory, output
 from rowloom.prior_art.implementations import MAKERS, Unavailable
 from rowloom.prior_art.progress import Progress
@@ -181,22 +180,40 @@ def test_progress_moves_on_a_terminal_and_is_a_line_each_elsewhere():
 
 
 def test_the_commit_is_that_of_the_repository_or_told(tmp_path, monkeypatch):
-    in_repository = REPOSITORY / environment.THIS_FILE == Path(environment.__file__).resolve()
-    if shutil.which("git") and (REPOSITORY / ".git").exists() and in_repository:
-        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        assert environment.commit()[0] == head.stdout.strip()
-    elsewhere = tmp_path / "environment.py"
-    elsewhere.write_text("")
-    monkeypatch.setattr(environment, "__file__", str(elsewhere))
+    if shutil.which("git") is None:
+        pytest.skip("skipped: no git")
+
+    def git(*arguments):
+        author = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(["git", *author, "-C", tmp_path, *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    package, installed = tmp_path / environment.THIS_FILE, tmp_path / "venv" / environment.THIS_FILE.name
+    for file in (package, installed):
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    head = git("rev-parse", "HEAD")
     monkeypatch.delenv("ROWLOOM_COMMIT", raising=False)
-    assert environment.commit() == (None, None)
+    monkeypatch.setattr(environment, "__file__", str(package))
+    assert environment.commit() == (head, False)
+    (tmp_path / "untracked").write_text("")
+    assert environment.commit() == (head, False)
+    package.write_text("edited")
+    assert environment.commit() == (head, True)
     monkeypatch.setenv("ROWLOOM_COMMIT", "abc-dirty")
+    assert environment.commit() == (head, True), "what git says comes first"
+    # Somewhere in a repository that may be another one.
+    monkeypatch.setattr(environment, "__file__", str(installed))
     assert environment.commit() == ("abc", True)
+    monkeypatch.delenv("ROWLOOM_COMMIT")
+    assert environment.commit() == (None, None)
 
 
-def test_every_implementation_of_the_task_has_a_maker():
+def test_every_implementation_of_the_manual_has_a_maker():
     assert set(MAKERS) == {
         *("rowloom", "rowloom_f64", "rowloom_checked", "rowloom_deferred"),
         *("diffusers", "diffusers_six", "torch_compile", "rl_kernel"),
     }
-    assert torch.device("cpu") == CASE.device

@@ -80,7 +80,7 @@ class Rounds:
     """Calls that are timed however long they take."""
 
     def order(self, names: Sequence[str], number: int) -> list[str]:
-        """Who follows whom in one round: each begins as often as any other."""
+        """Who follows whom in one round: all as named, the first `number` of them behind the others."""
         first = number % len(names) if names else 0
         return [*names[first:], *names[:first]]
 
@@ -163,5 +163,3 @@ def host_us(call: Call, runs: int, at_once: int, clock: Clock) -> float:
             times.append((time.perf_counter() - start) * 1e6)
     clock.wait()
     return statistics.median(times)
-
-

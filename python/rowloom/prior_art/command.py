@@ -14,6 +14,7 @@ from rowloom.prior_art.inputs import Case
 from rowloom.prior_art.measure import Measured, measure
 from rowloom.prior_art.progress import Progress
 from rowloom.prior_art.protocol import Protocol
+from rowloom.prior_art.reports import unavailable
 from rowloom.prior_art.summary import summary
 
 EXAMPLES = """examples:
@@ -159,8 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     except RuntimeError as error:
         print(f"error: the run ended without a report: {because(error).reason}", file=sys.stderr)
         return 1
-    failed = [name for name, result in measured.plain.items() if name.startswith("rowloom") and "unavailable" in result]
-    if failed:
-        print(f"error: {failed[0]} was not measured: {measured.plain[failed[0]]['unavailable']}", file=sys.stderr)
-        return 1
-    return 0
+    failed = [(name, reason) for name, reason in unavailable(content).items() if name.startswith("rowloom")]
+    for name, reason in failed:
+        print(f"error: {name} was not measured: {reason}", file=sys.stderr)
+    return 1 if failed else 0

@@ -11,7 +11,7 @@ from typing import Any
 from rowloom.prior_art import output
 from rowloom.prior_art.lines import CHECKS, at, sizes
 from rowloom.prior_art.report import published
-from rowloom.prior_art.reports import NoReport, read
+from rowloom.prior_art.reports import NoReport, device_name, layout, measured, read
 
 OURS, OTHERS = "#1f6f8b", "#b0a18f"
 
@@ -44,14 +44,8 @@ def files(path: Path, *names: str) -> list[Path]:
 
 
 def _where(report: dict[str, Any]) -> str:
-    environment = report["environment"]
-    device = environment.get("gpu") or environment.get("cpu") or "an unnamed device"
     hidden = (report.get("protocol") or {}).get("hidden", 5376)
-    return f"{report['op']} on {device}, bf16, H = {hidden}, {environment.get('layout', 'interleaved')}"
-
-
-def _measured(report: dict[str, Any]) -> dict[str, Any]:
-    return {name: result for name, result in report["results"]["plain"].items() if "unavailable" not in result}
+    return f"{report['op']} on {device_name(report)}, bf16, H = {hidden}, {layout(report)}"
 
 
 def ceiling_lines(report: dict[str, Any], positions: str) -> dict[str, float]:
@@ -69,7 +63,7 @@ def speed(report: dict[str, Any]) -> Any:
     """Times by implementation for each S, with what the memory needs as a line."""
     from matplotlib.figure import Figure
 
-    results = _measured(report)
+    results = measured(report)
     columns = sizes(results.values())
     names = list(results)
     kinds = {"fwd_us": "forward", "fwd_bwd_us": "clone, forward, ones, backward"}
@@ -106,7 +100,7 @@ def accuracy(report: dict[str, Any]) -> Any:
     """Gradient errors and counts of what differs, the published ones beside ours."""
     from matplotlib.figure import Figure
 
-    results = _measured(report)
+    results = measured(report)
     known = published()
     gpu = known["environment"]["gpu"]
     results.update({f"{name}, published ({gpu})": result for name, result in known["results"]["plain"].items()})

@@ -30,8 +30,6 @@ class Planned:
     """A call that uses this plan."""
 
 
-
-
 @dataclass(frozen=True)
 class Implementation:
     """One way to call the op."""
@@ -147,7 +145,7 @@ def _rowloom(source: str, *, accumulate: str | None = None, check: str | None = 
         run,
         planned=planned if check is None else None,
         mode=mode,
-        forget=lambda: api.clear_plans(),
+        forget=api.clear_plans,
         stats=lambda: dict(api.plan_stats()._asdict()),
     )
 

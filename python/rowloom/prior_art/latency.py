@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rowloom.prior_art import steps
 from rowloom.prior_art.clock import Rounds, Samples, Turn, clock_of, host_us, interleaved
-from rowloom.prior_art.implementations import Implementation, Run
+from rowloom.prior_art.implementations import Implementation, Planned, Run
 from rowloom.prior_art.inputs import Batch, Case
 from rowloom.prior_art.memory import peak_extra_bytes
 from rowloom.prior_art.protocol import Protocol
@@ -83,6 +83,17 @@ def _note_fewest(times: dict[str, Any], samples: Samples, rounds: Rounds) -> Non
         times["fewest_timed_runs"] = len(samples.us) if known is None else min(known, len(samples.us))
 
 
+def _times_of_a_plan(planned: Planned, batch: Batch, samples: int) -> dict[str, float]:
+    """What making one takes, behind a delay and waited for."""
+    clock = clock_of(batch.table.device)
+
+    def make() -> object:
+        return planned.plan(batch.timestep, batch.modality)
+
+    behind = behind_delay_us(make, samples)
+    return {"plan_us": behind, "plan_waited_us": statistics.median([clock.sample_us(make) for _ in range(samples)])}
+
+
 def device_times(
     implementation: Implementation,
     run: Run,
@@ -122,10 +133,7 @@ def device_times(
     if planned is not None:
         times["fwd_planned_us"] = times["kernel_us"]["forward"]
         times["bwd_planned_us"] = times["kernel_us"]["backward"]
-        make = planned.plan
-        times["plan_us"] = behind_delay_us(lambda: make(batch.timestep, batch.modality), samples)
-        waited = [clock.sample_us(lambda: make(batch.timestep, batch.modality)) for _ in range(samples)]
-        times["plan_waited_us"] = statistics.median(waited)
+        times |= _times_of_a_plan(planned, batch, samples)
     if implementation.stats is not None:
         now = implementation.stats()
         # Counts are the process's; those of these calls alone say whether plans are found again.

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-
 PREFIX = ".rowloom-"
 """What names of files that are not there to stay begin with."""
 

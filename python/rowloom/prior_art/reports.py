@@ -3,8 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+
+def device_name(report: Mapping[str, Any]) -> str:
+    """What a report was measured on."""
+    environment = report["environment"]
+    return environment.get("gpu") or environment.get("cpu") or "an unnamed device"
+
+
+def layout(report: Mapping[str, Any]) -> str:
+    """How its positions were packed; published reports know one way."""
+    name: str = report["environment"].get("layout", "interleaved")
+    return name
+
+
+def measured(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of those that were not unavailable, by name."""
+    return {name: result for name, result in report["results"]["plain"].items() if "unavailable" not in result}
+
+
+def unavailable(report: Mapping[str, Any]) -> dict[str, str]:
+    """Why the others were, by name."""
+    plain = report["results"]["plain"]
+    return {name: result["unavailable"] for name, result in plain.items() if "unavailable" in result}
 
 
 class NoReport(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rowloom.prior_art.lines import CHECKS, SIZES, at, sizes, text
+from rowloom.prior_art.reports import unavailable
 
 
 def summary(report: dict[str, Any], published: dict[str, Any]) -> str:
@@ -22,9 +23,8 @@ def summary(report: dict[str, Any], published: dict[str, Any]) -> str:
                 cells = [_cell(result, value) for result, value in zip(columns.values(), values, strict=True)]
                 table.append([f"S = {positions}: {name}", *cells])
     lines = aligned(table)
-    for name, result in report["results"]["plain"].items():
-        if "unavailable" in result:
-            lines += f"{name} is unavailable: {result['unavailable']}\n"
+    for name, reason in unavailable(report).items():
+        lines += f"{name} is unavailable: {reason}\n"
     return lines
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rowloom.prior_art.lines import CHECKS, at, sizes, text
-from rowloom.prior_art.reports import NoReport, read
+from rowloom.prior_art.reports import NoReport, device_name, layout, measured, read, unavailable
 
 SPEED = (
     "forward, µs",
@@ -24,23 +24,19 @@ SPEED = (
 
 def markdown(report: dict[str, Any]) -> str:
     """Two tables: times, memory and accuracy by S and implementation, and the checks of batch invariance."""
-    plain = report["results"]["plain"]
-    measured = {name: result for name, result in plain.items() if "unavailable" not in result}
-    environment = report["environment"]
-    where = environment.get("gpu") or environment.get("cpu") or "an unnamed device"
-    out = [f"{where}, `{environment.get('layout', 'interleaved')}`, torch {environment['torch']}:", ""]
+    results, environment = measured(report), report["environment"]
+    out = [f"{device_name(report)}, `{layout(report)}`, torch {environment['torch']}:", ""]
     out += _rows(["S", "implementation", *SPEED])
-    for positions in sizes(measured.values()):
-        out += [_row([positions, f"`{name}`", *_speed(report, positions, name)]) for name in measured]
+    for positions in sizes(results.values()):
+        out += [_row([positions, f"`{name}`", *_speed(report, positions, name)]) for name in results]
     ceilings = environment.get("ceilings") or {}
     for positions, ceiling in ceilings.items():
         speeds = [f"{key.removesuffix('_gb_s')} {speed:.0f}" for key, speed in ceiling.items() if key.endswith("_gb_s")]
         out += ["", f"Ceilings at S = {positions}, GB/s: {', '.join(speeds)}.{_host(ceiling)}"]
     out += ["", *_rows(["implementation", *CHECKS])]
-    out += [_row([f"`{name}`", *(text(check(result)) for check in CHECKS.values())]) for name, result in measured.items()]
-    for name, result in plain.items():
-        if "unavailable" in result:
-            out += ["", f"`{name}` is unavailable: {result['unavailable']}"]
+    out += [_row([f"`{name}`", *(text(check(result)) for check in CHECKS.values())]) for name, result in results.items()]
+    for name, reason in unavailable(report).items():
+        out += ["", f"`{name}` is unavailable: {reason}"]
     return "\n".join(out) + "\n"
 
 

@@ -48,9 +48,7 @@ class TensorSignature(Signature):
         """`TypeError` for what is no type, `ValueError` for one that gradients of the tables cannot have."""
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"{self.function}: gradient_dtype is {dtype!r}; it must be a type such as torch.float32")
-        tables = [x.dtype for kind, x in zip(self.kinds, arguments, strict=True) if kind == "table"]
-        if dtype != torch.float32 and (len(tables) == 0 or any([table != dtype for table in tables])):
-            raise ValueError(f"{self.function}: gradient_dtype is {dtype}; it may be torch.float32, or the type of the table")
+        self.refuse_gradients_of(dtype, [x.dtype for x in arguments], torch.float32)
 
     def refuse_rounded_gradients(self, dtype: torch.dtype, arguments: Sequence[Tensor]) -> None:
         """`ValueError` where a gradient of this type would not reach `.grad`: torch rounds it unless it is told.
