@@ -10,8 +10,8 @@ use crate::place::Place;
 /// GPUs by number, each looked up once.
 static GPUS: Mutex<Vec<Option<&'static Device>>> = Mutex::new(Vec::new());
 
-/// Streams with a deferred call that nobody has waited for: what it found is theirs, and goes with
-/// the last who holds them.
+/// Streams that deferred calls ran on: what those found is theirs, and goes with the last who holds them. They stay,
+/// since another thread may make such a call while one waits; frameworks have few streams.
 static DEFERRED: Mutex<Vec<(u32, u64, Stream)>> = Mutex::new(Vec::new());
 
 impl Place {
@@ -44,7 +44,7 @@ impl Place {
         }
     }
 
-    /// Keeps what a deferred call finds until somebody asks.
+    /// Keeps what a deferred call on a stream finds until somebody asks.
     pub(crate) fn keep(self, raw: u64, stream: &Stream) {
         let Place::Cuda(ordinal) = self else { return };
         let mut deferred = DEFERRED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,12 +55,6 @@ impl Place {
 
     /// Waits for a stream, and for what deferred calls on it have found.
     pub(crate) fn synchronize(self, raw: u64) -> Result<(), Error> {
-        let stream = self.stream(raw)?;
-        stream.synchronize()?;
-        if let Place::Cuda(ordinal) = self {
-            let mut deferred = DEFERRED.lock().unwrap_or_else(PoisonError::into_inner);
-            deferred.retain(|&(device, number, _)| (device, number) != (ordinal, raw));
-        }
-        Ok(())
+        self.stream(raw)?.synchronize()
     }
 }
