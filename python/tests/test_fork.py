@@ -2,8 +2,10 @@
 
 import os
 import signal
+import threading
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -53,6 +55,7 @@ if HAS_TORCH:
     import torch
 
     from rowloom import torch as rt
+    from rowloom.torch import plans
 
     class Gathered(torch.utils.data.Dataset[torch.Tensor]):
         """Samples that a kernel makes."""
@@ -73,6 +76,35 @@ if HAS_TORCH:
             warnings.simplefilter("ignore", DeprecationWarning)
             found = list(loader)
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+    @pytest.mark.parametrize("lock", ["cache._lock", "setting.lock"])
+    def test_a_child_does_not_wait_for_what_another_thread_of_its_parent_held(lock: str) -> None:
+        table, row = torch.from_numpy(TABLE), torch.from_numpy(ROW)
+        gathered = rt.row_gather(table, row)
+        held, forked = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with attrgetter(lock)(plans):
+                held.set()
+                forked.wait()
+
+        def again() -> bool:
+            # As a worker of a DataLoader does: torch's own threads are not there either.
+            torch.set_num_threads(1)
+            before = rt.plan_stats()
+            with rt.auto_plans(True):
+                same = all(torch.equal(rt.row_gather(table, row), gathered) for _ in range(2))
+            after = rt.plan_stats()
+            return same and (after.hits - before.hits, after.misses - before.misses, after.entries) == (1, 1, 1)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        try:
+            assert in_a_child(again) == 0
+        finally:
+            forked.set()
+            thread.join()
 
     def test_a_gpu_of_the_parent_is_refused_in_a_forked_child(cuda: str) -> None:
         table, row = torch.from_numpy(TABLE).to(cuda), torch.from_numpy(ROW).to(cuda)

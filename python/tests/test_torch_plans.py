@@ -182,6 +182,16 @@ def test_automatic_plans_can_be_off(device: str) -> None:
     assert counted() == (1, 1)
 
 
+def test_blocks_of_two_threads_may_end_in_any_order() -> None:
+    for ended in ((0, 1), (1, 0)):
+        blocks = [rt.auto_plans(False), rt.auto_plans(False)]
+        assert not plans.setting.enabled
+        blocks[ended[0]].__exit__()
+        assert not plans.setting.enabled, "the other block goes on"
+        blocks[ended[1]].__exit__()
+        assert plans.setting.enabled, "as before both"
+
+
 @pytest.mark.parametrize(("value", "enabled"), [(None, True), ("", True), ("on", True), ("off", False)])
 def test_the_flag_of_the_environment(value: str | None, enabled: bool) -> None:
     assert plans._from_environment(value) is enabled

@@ -46,8 +46,7 @@ def register(native_module: ModuleType) -> Functions:
 
 def synchronize() -> None:
     """Waits for the current stream, and for the CPU; raises the `IndexError` that a deferred call on it has found."""
-    with _lock:
-        modules = [module for module, _ in _registered.values()]
+    modules = [module for module, _ in list(_registered.values())]
     for module in modules:
         module.synchronize(-1, 0)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -62,6 +63,7 @@ class PlanCache:
         self._hits = 0
         self._misses = 0
         self._recents: list[Recent] = []
+        self._of_parents: list[object] = []
 
     def find(self, key: object, indices: Sequence[Tensor]) -> RowPlan | None:
         """The plan under a key of `key_of`, if there is one."""
@@ -149,6 +151,17 @@ class PlanCache:
         self.forget_recent()
         del gone
 
+    def begin_child(self) -> None:
+        """In a forked child: another thread of its parent may have held the lock, and was half-way with a change.
+
+        What the parent has kept stays, unseen, since a child cannot free memory of a GPU.
+        """
+        self._lock = threading.RLock()
+        self._of_parents.append(self._entries)
+        self._entries = OrderedDict()
+        self._storages = {}
+        self._bytes = 0
+
     def stats(self) -> PlanStats:
         with self._lock:
             hits = self._hits + sum([recent.hits for recent in self._recents])
@@ -168,6 +181,15 @@ class _Setting:
 
     enabled = True
 
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.changes: weakref.WeakKeyDictionary[auto_plans, None] = weakref.WeakKeyDictionary()
+        """Those that may still be undone, in order: a `with` block holds its own."""
+
+    def begin_child(self) -> None:
+        """In a forked child: another thread of its parent may have held the lock."""
+        self.lock = threading.RLock()
+
     def set(self, enabled: bool) -> None:
         self.enabled = enabled
         if not enabled:
@@ -186,6 +208,10 @@ def _from_environment(value: str | None) -> bool:
 setting = _Setting()
 setting.enabled = _from_environment(os.environ.get("ROWLOOM_AUTO_PLANS"))
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=cache.begin_child)
+    os.register_at_fork(after_in_child=setting.begin_child)
+
 
 class auto_plans:
     """Turns automatic plans on or off, for all threads: at once, and until the end of a `with` block if there is one.
@@ -197,14 +223,24 @@ class auto_plans:
     def __init__(self, enabled: bool) -> None:
         if not isinstance(enabled, bool):
             raise TypeError(f"auto_plans takes True or False, not {enabled!r}")
-        self._before = setting.enabled
-        setting.set(enabled)
+        with setting.lock:
+            self._before = setting.enabled
+            setting.changes[self] = None
+            setting.set(enabled)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *_: object) -> None:
-        setting.set(self._before)
+        with setting.lock:
+            changes = list(setting.changes)
+            later = changes[changes.index(self) + 1 :] if self in changes else []
+            setting.changes.pop(self, None)
+            # Blocks of other threads may end in any order: one that began later goes on, and ends with what was before both.
+            if later:
+                later[0]._before = self._before
+            else:
+                setting.set(self._before)
 
 
 def plan_stats() -> PlanStats:
