@@ -41,14 +41,15 @@ def test_each_gradient_has_the_bytes_of_one_alone(gather: Callable[..., Any], de
 
 
 @pytest.mark.parametrize("vectorize", [False, True])
-def test_jacobians(vectorize: bool) -> None:
-    table, timestep, modality = torch.randn(9, 12), torch.tensor([0, 2]), torch.tensor([1, 1])
+def test_jacobians(vectorize: bool, device: str) -> None:
+    table, row = torch.randn(9, 12, device=device), ROW.to(device)
+    timestep, modality = torch.tensor([0, 2], device=device), torch.tensor([1, 1], device=device)
 
     def select(table: Tensor) -> Tensor:
-        return table.index_select(0, ROW)
+        return table.index_select(0, row)
 
     def gather(table: Tensor) -> Any:
-        return rt.row_gather(table, ROW)
+        return rt.row_gather(table, row)
 
     def modulate(table: Tensor) -> Any:
         return rt.adaln_row_gather(table, timestep, modality)
