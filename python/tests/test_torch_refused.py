@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from rowloom import torch as rt
+from rowloom.torch.declared import fixed_dtype
 
 TABLE, ROW = torch.randn(9, 4), torch.tensor([3, 0, 8, 3, 5])
 
@@ -108,6 +109,24 @@ def test_derivatives_of_torch_func_are_refused() -> None:
     for derive in (torch.func.grad(summed), torch.func.jacrev(summed), lambda table: torch.func.vjp(summed, table)):
         with pytest.raises(NotImplementedError, match=r"row_gather has no derivative of torch\.func \(grad, vjp, jacrev\)"):
             derive(TABLE)
+
+
+def test_derivatives_of_a_gradient_by_torch_func_are_refused() -> None:
+    def summed(cotangent: Tensor) -> Any:
+        return rt.row_gather.backward(cotangent, TABLE, ROW)[0].sum()
+
+    with pytest.raises(RuntimeError, match="row_gather has a first derivative only"):
+        torch.func.grad(summed)(torch.ones(5, 4))
+
+
+def test_a_map_over_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"row_gather: torch\.func\.vmap is over a batch of none"):
+        torch.func.vmap(lambda table: rt.row_gather(table, ROW))(torch.ones(0, 9, 4))
+
+
+def test_a_type_parameter_may_be_called_as_anything_in_torch() -> None:
+    assert fixed_dtype("int32") is torch.int32
+    assert [fixed_dtype(name) for name in ("T", "Size", "e")] == [None] * 3
 
 
 def test_a_shallow_copy_of_a_plan_is_the_plan() -> None:

@@ -26,7 +26,7 @@ TIMING = (
     "(then also fwd_planned_us, bwd_planned_us); null for calls that wait for the device themselves. plan_us: from the "
     "end of a delay, behind which the plan's launches wait, until its caller has been told: more than the device's own "
     "time. plan_waited_us: a plan made and waited for, once a layout, as fwd_us: what a first forward takes beyond fwd_us, "
-    "but for code that is not loaded yet. host_us: the host's clock around calls of which none is waited for. "
+    "but for code that is not loaded yet. host_us: the host's clock around calls of which none is waited for, but by a call that waits for the device itself. "
     "peak_extra_bytes: high-water mark of torch's allocator less inputs, outputs and gradients, cached plans dropped "
     "before. Caches are not flushed. On a CPU: the host's clock around each call, fewer calls where they take too long"
 )

@@ -15,6 +15,7 @@ allocations take the host ten microseconds more, before the launch. Beyond it th
 memory matters more."""
 
 LAYOUTS_KEPT = 1024
+"""Shapes and types that a kernel knows the layout of; then it begins anew."""
 
 _DIMENSIONS = {"rows": 2, "table": 2, "index": 1}
 
@@ -73,8 +74,7 @@ class Declared:
         for at in tensors:
             if self.native.inputs[at].dtype == dtype:
                 return at, None
-        fixed: torch.dtype = getattr(torch, dtype)
-        return (tensors or [0])[0], fixed
+        return (tensors or [0])[0], fixed_dtype(dtype)
 
     def reads(self, wanted: tuple[bool, ...]) -> tuple[bool, ...]:
         """Of each input whether the backward reads it that gives the wanted gradients."""
@@ -120,6 +120,13 @@ class Declared:
     def tensor_origins(self) -> list[tuple[int, torch.dtype | None]]:
         """For each tensor of each output the input that it is like, and its type where that is fixed."""
         return [like for output, like in zip(self.native.outputs, self._like, strict=True) for _ in range(output.tensors)]
+
+
+def fixed_dtype(name: str) -> torch.dtype | None:
+    """The type that a declaration names; None for a type parameter."""
+    # Torch has more than types, and a parameter may be called as any of it.
+    found = getattr(torch, name, None)
+    return found if isinstance(found, torch.dtype) else None
 
 
 def _bytes(buffer: Buffer, inputs: Sequence[Tensor]) -> int:

@@ -1,7 +1,8 @@
 """Kernels as functions over tensors."""
 
+import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import Parameter
 
 from rowloom._native import Kernel
 from rowloom.torch import batches, ops, private
-from rowloom.torch.autograd import RowsFunction, again, refusing_second
+from rowloom.torch.autograd import RowsFunction, again, refusing_second, second_derivative
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans, refuse_check
 from rowloom.torch.execute import explicit_plans, given_plans, zero_cotangent
@@ -135,15 +136,9 @@ class RowFunction:
         """The same through the op, outside of compiled code, where what an op has no derivative for is refused in our words."""
         self._signature.refuse_other_than_tensors(arguments)
         self._signature.refuse_tangents(arguments)
-        try:
+        no_derivative = f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
+        with _instead_of_torchs(NotImplementedError(no_derivative)):
             return self._traced(arguments, plan, check, counts, gradient_dtype)
-        except RuntimeError as error:
-            # What torch says where one of its ops with a derivative is differentiated by `torch.func`.
-            if "setup_context" not in str(error):
-                raise
-            raise NotImplementedError(
-                f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
-            ) from None
 
     def _traced(
         self,
@@ -231,8 +226,11 @@ class RowFunction:
             return ()
         if all(x is None for x in given):
             raise TypeError(f"{self.__name__}.backward needs a cotangent that is not None")
-        if torch.compiler.is_compiling() or not self.is_eager([*arguments, *[x for x in given if x is not None]]):
+        if torch.compiler.is_compiling():
             return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
+        if not self.is_eager([*arguments, *[x for x in given if x is not None]]):
+            with _instead_of_torchs(RuntimeError(second_derivative(self.__name__))):
+                return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
         self._signature.refuse_other_layouts(arguments)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
 
@@ -285,6 +283,17 @@ class RowFunction:
         with _lock:
             known = _functions[self._namespace, kernel.name].get((kernel.block, kernel.accumulate))
             return known or RowFunction(self._namespace, kernel, f"_block{kernel.block}_{kernel.accumulate}")
+
+
+@contextlib.contextmanager
+def _instead_of_torchs(refusal: Exception) -> Iterator[None]:
+    """Raises this where `torch.func` differentiates an op: torch's own error speaks of how ops are written."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "setup_context" not in str(error):
+            raise
+        raise refusal from None
 
 
 def _found(namespace: str, name: str, block: int, accumulate: str) -> RowFunction:

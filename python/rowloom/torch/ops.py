@@ -16,7 +16,7 @@ from torch import Tensor
 from rowloom.shapes import rows_of, sizes
 from rowloom.torch import execute, private
 from rowloom.torch.autograd import second_derivative
-from rowloom.torch.declared import Declared
+from rowloom.torch.declared import Declared, fixed_dtype
 from rowloom.torch.eager import Call
 from rowloom.torch.plans import setting
 from rowloom.torch.row_plan import RowPlan, note_use
@@ -239,7 +239,7 @@ class _Definition:
         for indices, plan in zip(self.declared.expressions, plans, strict=False):
             for at in indices:
                 if found[at] is None:
-                    dtype = getattr(torch, self.declared.native.inputs[at].dtype, torch.int64)
+                    dtype = fixed_dtype(self.declared.native.inputs[at].dtype) or torch.int64
                     found[at] = like.new_empty(1, dtype=dtype).expand(plan.positions)
         return found
 

@@ -21,6 +21,8 @@ def one_by_one(qualified: str) -> Callable[..., Any]:
                 return [of(at, one, its) for one, its in zip(argument, dims, strict=True)]
             return argument if dim is None else argument.select(dim, at)
 
+        if info.batch_size == 0:
+            raise ValueError(f"{name}: torch.func.vmap is over a batch of none; rowloom has no empty tensors")
         each = [
             op(*[of(at, argument, dim) for argument, dim in zip(arguments, in_dims, strict=True)], **keywords)
             for at in range(info.batch_size)
