@@ -45,8 +45,8 @@ class RowsFunction(torch.autograd.Function):
                 return None, *found
         if private.batched(cotangents):
             # One after the other, so that each has the bytes of a backward alone.
-            batch, gradients = private.unbatched(cotangents)
-            return private.batched_again(batch, [RowsFunction.backward(ctx, *one) for one in gradients])
+            standing, gradients = private.unbatched(cotangents)
+            return private.batched_again(standing, [RowsFunction.backward(ctx, *one) for one in gradients])
         wanted = call.wanted_of(needed)
         if not any(wanted) or all(x is None for x in cotangents):
             return (None,) * (1 + len(needed))

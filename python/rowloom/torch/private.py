@@ -80,27 +80,50 @@ _is_batched: Callable[[torch.Tensor], bool] | None = _found("_functorch.is_legac
 """Whether a tensor stands for several, one of a batch of gradients each: `torch.autograd.grad(…, is_grads_batched=True)`
 and `jacobian(…, vectorize=True)`, whose batches are not those of `torch.func.vmap`. Without it they are refused."""
 
+_is_mapped: Callable[[torch.Tensor], bool] | None = _found("_functorch.is_batchedtensor")
+"""The same of `torch.func.vmap` over `torch.autograd.grad`."""
+
 
 def batched(tensors: Sequence[torch.Tensor | None]) -> bool:
     """Whether one of these gradients stands for several."""
-    return _is_batched is not None and any([x is not None and _is_batched(x) for x in tensors])
+    return any([x is not None and any([kind is not None and kind(x) for kind in (_is_batched, _is_mapped)]) for x in tensors])
 
 
-def unbatched(tensors: Sequence[torch.Tensor | None]) -> tuple[int, list[list[torch.Tensor | None]]]:
-    """The number of the innermost batch, and of each of its gradients all tensors."""
+_Several = list[list[torch.Tensor | None]]
+
+
+def unbatched(tensors: Sequence[torch.Tensor | None]) -> tuple[Callable[[torch.Tensor], torch.Tensor], _Several]:
+    """Of each gradient of the innermost batch all tensors, and what makes of the stack of some the tensor that stands for them."""
+    if _is_mapped is not None and any([x is not None and _is_mapped(x) for x in tensors]):
+        return _unmapped(tensors)
     batches = [_innermost(x) for x in tensors if x is not None and batched([x])]
     level = max([level for level, _ in batches])
     count = next(count for at, count in batches if at == level)
     each = [[None] * count if x is None else torch._remove_batch_dim(x, level, count, 0).unbind() for x in tensors]
-    return level, [list(of_one) for of_one in zip(*each, strict=True)]
+    return lambda stack: torch._add_batch_dim(stack, 0, level), [list(of_one) for of_one in zip(*each, strict=True)]
 
 
-def batched_again(level: int, gradients: Sequence[Sequence[torch.Tensor | None]]) -> tuple[torch.Tensor | None, ...]:
-    """Tensors that stand for those of all gradients of the batch of this number."""
+def batched_again(
+    standing: Callable[[torch.Tensor], torch.Tensor], gradients: Sequence[Sequence[torch.Tensor | None]]
+) -> tuple[torch.Tensor | None, ...]:
+    """Tensors that stand for those of all gradients of the batch."""
     return tuple(
-        None if of_all[0] is None else torch._add_batch_dim(torch.stack(of_all), 0, level)
-        for of_all in zip(*gradients, strict=True)
+        None if of_all[0] is None else standing(torch.stack(of_all)) for of_all in zip(*gradients, strict=True)
     )
+
+
+def _unmapped(tensors: Sequence[torch.Tensor | None]) -> tuple[Callable[[torch.Tensor], torch.Tensor], _Several]:
+    """The same for `torch.func.vmap`, whose levels autograd tells its own threads."""
+    functorch: Any = torch._C._functorch
+    levels = [-1 if x is None else functorch.maybe_get_level(x) for x in tensors]
+    level = max(levels)
+    stacks = [
+        functorch.get_unwrapped(x).movedim(functorch.maybe_get_bdim(x), 0) if at == level else None
+        for x, at in zip(tensors, levels, strict=True)
+    ]
+    count = next(stack.shape[0] for stack in stacks if stack is not None)
+    each = [[x] * count if stack is None else stack.unbind() for x, stack in zip(tensors, stacks, strict=True)]
+    return lambda stack: functorch._add_batch_dim(stack, 0, level), [list(of_one) for of_one in zip(*each, strict=True)]
 
 
 def _innermost(tensor: torch.Tensor) -> tuple[int, int]:
