@@ -42,5 +42,5 @@ def flat(name: str, kind: str, argument: Tensor, positions: tuple[int, ...]) -> 
 
 
 def shared(arguments: Sequence[Tensor], positions: tuple[int, ...]) -> bool:
-    """Whether all these indices are one sequence that a batch shares."""
-    return len(positions) > 1 and all(tuple(argument.shape) == positions[-1:] for argument in arguments)
+    """Whether all these indices are one sequence that a batch of these positions shares."""
+    return all(tuple(argument.shape) == positions[-1:] for argument in arguments)

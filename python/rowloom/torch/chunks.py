@@ -12,9 +12,11 @@ from rowloom.torch.autograd import RowsFunction
 from rowloom.torch.eager import Call, Plans
 from rowloom.torch.function import RowFunction
 from rowloom.torch.modules import register
-from rowloom.torch.signature import refuse_other_layout
+from rowloom.torch.signature import refuse_other_layouts
 
 _gather: RowFunction = register(_native).adaln_row_gather
+
+_NAMES = tuple(f"chunk {at}" for at in range(_gather.declared.chunks[0]))
 
 
 def gather_chunks(
@@ -26,13 +28,12 @@ def gather_chunks(
     are put side by side first. Gradients arrive at each chunk. Arguments and errors are those of
     `adaln_row_gather`, and `ValueError` for chunks of different shapes, types or devices.
     """
-    chunks = _checked(chunks, _gather.declared.chunks[0])
+    chunks = _checked(chunks)
     arguments = (*chunks, timestep, modality)
     if torch.compiler.is_compiling() or not _gather.is_eager(arguments):
         results: tuple[Tensor, ...] = _gather(torch.cat(chunks, dim=1), timestep, modality, plan=plan, check=check)
         return results
-    refuse_other_layout("gather_chunks", "timestep", timestep)
-    refuse_other_layout("gather_chunks", "modality", modality)
+    refuse_other_layouts("gather_chunks", _gather.declared.names[1:], (timestep, modality))
     differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
     inputs = (_side_by_side(chunks), timestep, modality)
     call = _ChunksCall(_gather.declared, inputs, {}, plan, check, None, differentiated)
@@ -42,17 +43,18 @@ def gather_chunks(
     return tuple(call.forward())
 
 
-def _checked(chunks: Sequence[Tensor], expected: int) -> tuple[Tensor, ...]:
-    """So many dense tables that are alike."""
+def _checked(chunks: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Six dense tables that are alike."""
     if not hasattr(chunks, "__iter__"):
-        raise TypeError(f"gather_chunks takes {expected} chunks, not a {type(chunks).__name__}")
+        raise TypeError(f"gather_chunks takes {len(_NAMES)} chunks, not a {type(chunks).__name__}")
     chunks = tuple(chunks)
-    if len(chunks) != expected:
-        raise ValueError(f"gather_chunks takes {expected} chunks, not {len(chunks)}")
+    if len(chunks) != len(_NAMES):
+        raise ValueError(f"gather_chunks takes {len(_NAMES)} chunks, not {len(chunks)}")
     for at, chunk in enumerate(chunks):
         if not isinstance(chunk, Tensor):
             raise TypeError(f"gather_chunks: chunk {at} is a {type(chunk).__name__}, not a tensor")
-        refuse_other_layout("gather_chunks", f"chunk {at}", chunk)
+    refuse_other_layouts("gather_chunks", _NAMES, chunks)
+    for at, chunk in enumerate(chunks):
         if chunk.dim() != 2:
             raise ValueError(f"gather_chunks: chunk {at} has {chunk.dim()} dimensions, not rows and columns")
         for what, found, first in (

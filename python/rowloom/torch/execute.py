@@ -64,7 +64,7 @@ def automatic_plans(
         given = [arguments[at] for at in indices]
         rows = rows_of_plans[expression]
         stream = private.stream_of(given[0])
-        batch = math.prod(positions[:-1]) if batches.shared(given, positions) else 1
+        batch = math.prod(positions[:-1]) if len(positions) > 1 and batches.shared(given, positions) else 1
         key = None
         # Inference tensors have no version, so nothing would show an edit.
         if cached and not any([x.is_inference() for x in given]):
@@ -92,8 +92,7 @@ def native_plans(given: Sequence[RowPlan], stream: int) -> "list[tuple[Tensor, P
     """Plans as the native module takes them, for a call on the current stream."""
     for plan in given:
         plan.refuse_edited()
-        if plan.made_on != stream:
-            plan.used_on(stream)
+        plan.used_on(stream)
     return [(plan.state, plan.sizes) for plan in given]
 
 
@@ -114,7 +113,9 @@ def forward(
     """
     buffers = layout.apart if apart else layout.buffers
     memory = [
-        _new(inputs[buffer.like], buffer.shape if buffer.tensors == 1 else (buffer.tensors, *buffer.shape), buffer.dtype)
+        inputs[buffer.like].new_empty(
+            buffer.shape if buffer.tensors == 1 else (buffer.tensors, *buffer.shape), dtype=buffer.dtype
+        )
         for buffer in buffers
     ]
     stream = private.stream_of(inputs[0])
@@ -123,10 +124,11 @@ def forward(
     # The kernel runs; only now are its outputs told apart.
     results: list[Tensor] = []
     for buffer, tensors in zip(buffers, memory, strict=True):
-        if buffer.tensors == 1:
-            results.append(_shaped(tensors, buffer.positional, positions))
+        batched = buffer.positional and len(positions) > 1
+        if buffer.tensors == 1 and not batched:
+            results.append(tensors)
             continue
-        rows = positions if buffer.positional and len(positions) > 1 else buffer.shape[:1]
+        rows = positions if batched else buffer.shape[:1]
         side_by_side = tensors.view(buffer.tensors * rows[0], *rows[1:], buffer.shape[1])
         results.extend(torch.unsafe_split(side_by_side, rows[0]))
     return results
@@ -135,17 +137,6 @@ def forward(
 def _scratch_of(like: Tensor) -> Callable[[int], Tensor]:
     """Scratch memory from torch's allocator: a capture's pool owns it, and no other pool keeps memory."""
     return lambda count: like.new_empty(count, dtype=torch.uint8)
-
-
-def _new(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None) -> Tensor:
-    return like.new_empty(shape) if dtype is None else like.new_empty(shape, dtype=dtype)
-
-
-def _shaped(buffer: Tensor, positional: bool, positions: tuple[int, ...]) -> Tensor:
-    """A flat result with the leading dimensions of its batch, as no view."""
-    if not positional or len(positions) < 2:
-        return buffer
-    return torch.unsafe_split(buffer.view(*positions, buffer.shape[-1]), positions[0])[0]
 
 
 def backward(

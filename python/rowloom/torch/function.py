@@ -17,7 +17,7 @@ from rowloom.torch.eager import Call, Plans, refuse_check
 from rowloom.torch.execute import explicit_plans, given_plans, zero_cotangent
 from rowloom.torch.plans import cache as plan_cache
 from rowloom.torch.row_plan import RowPlan, new_plan, refuse_recorded
-from rowloom.torch.signature import TensorSignature
+from rowloom.torch.signature import TensorSignature, refuse_other_layouts
 
 _functions: dict[tuple[str, str], dict[tuple[int, str], "RowFunction"]] = {}
 """Of every kernel, by namespace and name, the functions of all orders of sums that were asked for, that of its own first: an
@@ -93,10 +93,14 @@ class RowFunction:
         gradient_dtype: torch.dtype | None,
     ) -> Any:
         """A call that nobody but autograd sees, remembered where it can be."""
-        differentiated = torch.is_grad_enabled() and any([x.requires_grad for x in arguments])
+        differentiated = False
+        if torch.is_grad_enabled():
+            for argument in arguments:
+                if argument.requires_grad:
+                    differentiated = True
         if gradient_dtype is not None:
             self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
-        self._signature.refuse_other_layouts(arguments)
+        refuse_other_layouts(self.__name__, self._names, arguments)
         batched = tuple([x.dim() for x in arguments]) != self._dimensions
         # From before plans are found: what is edited or forgotten meanwhile is not remembered.
         generation = self._recent.generation
@@ -186,7 +190,7 @@ class RowFunction:
         """
         number, names, count, counts = self._signature.planned(indices, rows, expression)
         self._signature.refuse_other_than_tensors(indices, names)
-        self._signature.refuse_other_layouts(indices, names)
+        refuse_other_layouts(self.__name__, names, indices)
         refuse_recorded()
         for name, index in zip(names, indices, strict=True):
             if index.shape != indices[0].shape and max(index.dim(), indices[0].dim()) > 1:
@@ -231,7 +235,7 @@ class RowFunction:
         if not self.is_eager([*arguments, *[x for x in given if x is not None]]):
             with _instead_of_torchs(RuntimeError(second_derivative(self.__name__))):
                 return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
-        self._signature.refuse_other_layouts(arguments)
+        refuse_other_layouts(self.__name__, self._names, arguments)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
 
         def compute() -> Sequence[Tensor | None]:

@@ -203,7 +203,7 @@ class _Definition:
                 raise ValueError(f"{name} is on {x.device}, but the call runs on {first}")
         found = self.declared.tensor_shapes([x.shape for x in inputs], self._counts(counts))
         results = [
-            inputs[like].new_empty(shape) if dtype is None else inputs[like].new_empty(shape, dtype=dtype)
+            inputs[like].new_empty(shape, dtype=dtype)
             for shape, (like, dtype) in zip(found, self.declared.tensor_origins(), strict=True)
         ]
         return results[0] if len(results) == 1 else tuple(results)

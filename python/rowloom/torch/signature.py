@@ -34,11 +34,6 @@ class TensorSignature(Signature):
                     f"{self.function}: {name} is a {type(argument).__name__}; rowloom.torch takes tensors, rowloom.numpy arrays"
                 )
 
-    def refuse_other_layouts(self, arguments: Sequence[Tensor], names: Sequence[str] | None = None) -> None:
-        """`ValueError` for the first that is sparse or nested."""
-        for name, argument in zip(self.names if names is None else names, arguments, strict=True):
-            refuse_other_layout(self.function, name, argument)
-
     def refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
         """`NotImplementedError` for what forward-mode differentiation brings: an op would drop it."""
         if private.forward_mode() and any([_tangent(x) is not None for x in arguments]):
@@ -71,11 +66,12 @@ class TensorSignature(Signature):
             )
 
 
-def refuse_other_layout(function: str, name: str, tensor: Tensor) -> None:
-    """`ValueError` for a tensor that is sparse or nested."""
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        what = f"of layout {tensor.layout}" if tensor.layout is not torch.strided else "nested"
-        raise ValueError(f"{function}: {name} is {what}; it must be a dense tensor with memory of its own")
+def refuse_other_layouts(function: str, names: Sequence[str], tensors: Sequence[Tensor]) -> None:
+    """`ValueError` for the first that is sparse or nested."""
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            what = f"of layout {tensor.layout}" if tensor.layout is not torch.strided else "nested"
+            raise ValueError(f"{function}: {name} is {what}; it must be a dense tensor with memory of its own")
 
 
 def _tangent(tensor: Tensor) -> Tensor | None:
