@@ -183,6 +183,27 @@ def test_peak_memory_of_a_backward(cuda: str, accumulate: str, limit: int) -> No
     assert torch.equal(gradient[:, 0].float(), counts.to(torch.bfloat16).float())
 
 
+def test_memory_that_torch_keeps_is_room_for_a_plan(cuda: str) -> None:
+    """The allocator keeps all memory of the GPU, and uses none of it."""
+    rows = 1 << 20
+    row = torch.randint(rows, (1 << 26,), dtype=torch.int32, device=cuda)
+    # Code is loaded before.
+    rt.row_gather.plan(row[: 1 << 22], rows=rows)
+    torch.cuda.empty_cache()
+    taken, size, left = [], 1 << 30, 64 << 20
+    while size >= left:
+        if torch.cuda.mem_get_info()[0] < size + left:
+            size //= 2
+            continue
+        taken.append(torch.empty(size, dtype=torch.uint8, device=cuda))
+    del taken
+    # Sorting takes four bytes a position, which are more than is left.
+    plan = rt.row_gather.plan(row, rows=rows)
+    torch.cuda.empty_cache()
+    table = normal((rows, 1), cuda)
+    assert torch.equal(rt.row_gather(table, row, plan=plan), table[row])
+
+
 def test_slow_work_before_a_call_is_waited_for(cuda: str) -> None:
     table, timestep, modality = packed(3000, 64, cuda)
     late = torch.zeros_like(table)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_cases import ROWS, all_same_bytes, gathered, normal, packed, same_bytes
 
 import rowloom.torch as rt
-from rowloom.torch import plans
+from rowloom.torch import plans, row_plan
 
 f = rt.adaln_row_gather
 
@@ -180,6 +180,30 @@ def test_automatic_plans_can_be_off(device: str) -> None:
     rt.auto_plans(True)
     assert right(table, timestep, modality)
     assert counted() == (1, 1)
+
+
+def test_room_is_made_on_a_gpu_alone_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(1))
+
+    def call(failures: int, device: str) -> int:
+        calls: list[int] = []
+
+        def take() -> int:
+            calls.append(1)
+            if len(calls) <= failures:
+                raise MemoryError("none is there")
+            return len(calls)
+
+        return row_plan.with_room(torch.device(device), take)
+
+    assert [call(0, "cuda"), call(0, "cpu")] == [1, 1]
+    assert given_back == []
+    assert call(1, "cuda") == 2
+    assert given_back == [1]
+    for failures, device in ((2, "cuda"), (1, "cpu")):
+        with pytest.raises(MemoryError, match="none is there"):
+            call(failures, device)
 
 
 def test_blocks_of_two_threads_may_end_in_any_order() -> None:

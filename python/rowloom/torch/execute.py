@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rowloom.torch import batches, plans, private
 from rowloom.torch.declared import Declared, Layout
-from rowloom.torch.row_plan import RowPlan, new_plan
+from rowloom.torch.row_plan import RowPlan, new_plan, with_room
 
 if TYPE_CHECKING:
     from rowloom._native import PlanSizes
@@ -120,7 +120,12 @@ def forward(
     ]
     stream = private.stream_of(inputs[0])
     native = None if given is None else native_plans(given, stream)
-    declared.native.forward(stream, inputs, memory, native, check, counts, _scratch_of(inputs[0]))  # type: ignore[arg-type]
+    scratch = _scratch_of(inputs[0])
+
+    def run() -> None:
+        declared.native.forward(stream, inputs, memory, native, check, counts, scratch)  # type: ignore[arg-type]
+
+    run() if native is not None else with_room(inputs[0].device, run)
     # The kernel runs; only now are its outputs told apart.
     results: list[Tensor] = []
     for buffer, tensors in zip(buffers, memory, strict=True):

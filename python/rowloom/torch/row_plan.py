@@ -1,7 +1,7 @@
 """Plans over tensors, as data."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -49,7 +49,7 @@ class RowPlan(PlanData[Tensor]):
             refuse_recorded()
             stream = self._reading()
             state = _new_state(plan_elements(positions * batch, rows, block), self.state.device)
-            sizes = repeat_plan(stream, (self.state, self.sizes), batch, state)
+            sizes = with_room(self.state.device, lambda: repeat_plan(stream, (self.state, self.sizes), batch, state))
             known = self._repeated[batch] = RowPlan(state, sizes, stream)
         return known
 
@@ -115,5 +115,21 @@ def new_plan(
     positions = indices[0].shape[0] if indices[0].dim() else 0
     # A row count that no plan can have is for the call to refuse.
     elements = plan_elements(positions, rows, kernel.block) if positions > 0 and rows > 0 else 0
-    state = _new_state(elements, indices[0].device)
-    return RowPlan(state, kernel.plan(stream, expression, list(indices), dict(counts), state), stream)
+    device = indices[0].device
+    state = _new_state(elements, device)
+    sizes = with_room(device, lambda: kernel.plan(stream, expression, list(indices), dict(counts), state))
+    return RowPlan(state, sizes, stream)
+
+
+_T = TypeVar("_T")
+
+
+def with_room(device: torch.device, call: Callable[[], _T]) -> _T:
+    """What takes memory of rowloom's own, which on a GPU may be free and yet not there: torch's allocator keeps what was freed."""
+    try:
+        return call()
+    except MemoryError:
+        if device.type != "cuda":
+            raise
+    torch.cuda.empty_cache()
+    return call()
