@@ -84,7 +84,6 @@ class RowFunction:
         self._kernel = kernel
         self._signature = Signature(kernel, {"plan": None})
         self._names = self._signature.names
-        self._orders: dict[Kernel, RowFunction] = {}
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
         self.__signature__ = self._signature.python
@@ -150,10 +149,7 @@ class RowFunction:
     def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
         """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
         "float32" or "float64"."""
-        kernel = self._kernel.with_order(block=block, accumulate=accumulate)
-        if kernel is self._kernel:
-            return self
-        return self._orders.setdefault(kernel, RowFunction(self._module, kernel))
+        return _function(self._module, self._kernel.with_order(block=block, accumulate=accumulate))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name, so that what holds a function can be copied and saved."""
@@ -226,10 +222,19 @@ class RowFunction:
         return np.dtype(dtype)
 
 
+_known: dict["Kernel", RowFunction] = {}
+"""Every function that was asked for, by its kernel: one object for each order of sums."""
+
+
+def _function(module: str, kernel: "Kernel") -> RowFunction:
+    """The function of a kernel."""
+    return _known.setdefault(kernel, RowFunction(module, kernel))
+
+
 def _found(module: str, name: str, block: int, accumulate: str) -> RowFunction:
     """The function that was saved."""
-    functions = _FUNCTIONS if module == _native.__name__ else vars(register(importlib.import_module(module)))
-    return functions[name].with_order(block=block, accumulate=accumulate)
+    function: RowFunction = getattr(register(importlib.import_module(module)), name)
+    return function.with_order(block=block, accumulate=accumulate)
 
 
 def register(module: Any) -> SimpleNamespace:
@@ -238,7 +243,7 @@ def register(module: Any) -> SimpleNamespace:
     Raises `TypeError` for something else, `ImportError` for a module that was built with another version of rowloom.
     """
     linked.refuse_other(module)
-    return SimpleNamespace(**{kernel.name: RowFunction(module.__name__, kernel) for kernel in module.kernels()})
+    return SimpleNamespace(**{kernel.name: _function(module.__name__, kernel) for kernel in module.kernels()})
 
 
 _FUNCTIONS: dict[str, RowFunction] = vars(register(_native))

@@ -232,6 +232,7 @@ def test_functions_are_copied_and_saved_by_name() -> None:
             assert_bytes(copied(table, row), table[row])
     assert copy.deepcopy(rn.row_gather) is rn.row_gather
     exact = rn.row_gather.with_order(accumulate="float64")
+    assert exact.with_order(accumulate="float32") is rn.row_gather is rn.register(_native).row_gather
     assert pickle.loads(pickle.dumps(exact)) is exact
 
 
