@@ -5,7 +5,8 @@ whatever is written into them later. One that did not (`check="deferred"`, autom
 the indices, and torch refuses a backward after they were edited.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -97,3 +98,14 @@ class _Once(torch.autograd.Function):
 def second_derivative(name: str) -> str:
     """The sentence for who asks for one."""
     return f"{name} has a first derivative only: its gradient cannot be differentiated again"
+
+
+@contextlib.contextmanager
+def instead_of_torchs(refusal: Exception) -> Iterator[None]:
+    """Raises this where `torch.func` differentiates an op: torch's own error speaks of how ops are written."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "setup_context" not in str(error):
+            raise
+        raise refusal from None

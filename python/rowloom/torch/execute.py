@@ -43,6 +43,22 @@ def explicit_plans(
     )
 
 
+def plain_plans(
+    declared: Declared, plan: "RowPlan | Sequence[RowPlan] | None", arguments: Sequence[Tensor], positions: tuple[int, ...]
+) -> tuple[list[Tensor], list[int]] | None:
+    """Plans as ops take them. Ops trust them, so here is where one that was edited is refused."""
+    if plan is None:
+        return None
+    if torch.compiler.is_compiling():
+        # A version is nothing that compiled code can ask for, and a repeated plan nothing that it can make.
+        given = given_plans(declared, plan)
+    else:
+        given = explicit_plans(declared, plan, arguments, positions)
+        for one in given:
+            one.refuse_edited()
+    return [one.state for one in given], [size for one in given for size in one.sizes]
+
+
 def automatic_plans(
     declared: Declared,
     arguments: Sequence[Tensor],

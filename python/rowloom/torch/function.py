@@ -1,8 +1,7 @@
 """Kernels as functions over tensors."""
 
-import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,10 +10,10 @@ from torch.nn import Parameter
 
 from rowloom._native import Kernel
 from rowloom.torch import batches, ops, private
-from rowloom.torch.autograd import RowsFunction, again, refusing_second, second_derivative
+from rowloom.torch.autograd import RowsFunction, again, instead_of_torchs, refusing_second, second_derivative
 from rowloom.torch.declared import Declared
 from rowloom.torch.eager import Call, Plans, refuse_check
-from rowloom.torch.execute import explicit_plans, given_plans, zero_cotangent
+from rowloom.torch.execute import plain_plans, zero_cotangent
 from rowloom.torch.plans import cache as plan_cache
 from rowloom.torch.row_plan import RowPlan, new_plan, refuse_recorded
 from rowloom.torch.signature import TensorSignature, refuse_other_layouts
@@ -141,7 +140,7 @@ class RowFunction:
         self._signature.refuse_other_than_tensors(arguments)
         self._signature.refuse_tangents(arguments)
         no_derivative = f"{self.__name__} has no derivative of torch.func (grad, vjp, jacrev): take it with torch.autograd.grad"
-        with _instead_of_torchs(NotImplementedError(no_derivative)):
+        with instead_of_torchs(NotImplementedError(no_derivative)):
             return self._traced(arguments, plan, check, counts, gradient_dtype)
 
     def _traced(
@@ -158,7 +157,7 @@ class RowFunction:
             self._signature.refuse_rounded_gradients(gradient_dtype, arguments)
         positions, flat = self._flattened(arguments)
         ordered = [counts[name] for name in self._open_counts]
-        plain = _plain(self.declared, plan, arguments, positions)
+        plain = plain_plans(self.declared, plan, arguments, positions)
         if plain is None:
             results = self._op.unplanned(*flat, check=check, counts=ordered, gradient_dtype=gradient_dtype)
         else:
@@ -233,7 +232,7 @@ class RowFunction:
         if torch.compiler.is_compiling():
             return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
         if not self.is_eager([*arguments, *[x for x in given if x is not None]]):
-            with _instead_of_torchs(RuntimeError(second_derivative(self.__name__))):
+            with instead_of_torchs(RuntimeError(second_derivative(self.__name__))):
                 return self._traced_backward(given, arguments, plan, wanted, wants, counts, gradient_dtype)
         refuse_other_layouts(self.__name__, self._names, arguments)
         call = Call(declared, arguments, counts, plan, "deferred", gradient_dtype, True)
@@ -264,7 +263,7 @@ class RowFunction:
             zero_cotangent(like, shape, like.dtype) if x is None else x.reshape(-1, x.shape[-1])
             for x, shape in zip(given, shapes, strict=True)
         ]
-        plain = _plain(self.declared, plan, arguments, positions)
+        plain = plain_plans(self.declared, plan, arguments, positions)
         found = iter(
             self._op.differentiate(cotangents, flat, facts, wanted, plain, counts, gradient_dtype)
         )
@@ -289,36 +288,9 @@ class RowFunction:
             return known or RowFunction(self._namespace, kernel, f"_block{kernel.block}_{kernel.accumulate}")
 
 
-@contextlib.contextmanager
-def _instead_of_torchs(refusal: Exception) -> Iterator[None]:
-    """Raises this where `torch.func` differentiates an op: torch's own error speaks of how ops are written."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "setup_context" not in str(error):
-            raise
-        raise refusal from None
-
-
 def _found(namespace: str, name: str, block: int, accumulate: str) -> RowFunction:
     """The function that was saved. `ImportError` where the module of its kernel is not registered."""
     known = _functions.get((namespace, name))
     if known is None:
         raise ImportError(f"{name} is a kernel of {namespace}, which is not registered here: rowloom.torch.register(…) it first")
     return next(iter(known.values())).with_order(block=block, accumulate=accumulate)
-
-
-def _plain(
-    declared: Declared, plan: Plans | None, arguments: Sequence[Tensor], positions: tuple[int, ...]
-) -> tuple[list[Tensor], list[int]] | None:
-    """Plans as ops take them. Ops trust them, so here is where one that was edited is refused."""
-    if plan is None:
-        return None
-    if torch.compiler.is_compiling():
-        # A version is nothing that compiled code can ask for, and a repeated plan nothing that it can make.
-        given = given_plans(declared, plan)
-    else:
-        given = explicit_plans(declared, plan, arguments, positions)
-        for one in given:
-            one.refuse_edited()
-    return [one.state for one in given], [size for one in given for size in one.sizes]
