@@ -108,7 +108,7 @@ impl Places {
             Param::Output { output, tensor } => self.outputs.at(output as usize, tensor).address,
             Param::OutputStride { output, tensor } => self.outputs.at(output as usize, tensor).row_stride,
             Param::Positions => self.positions,
-            Param::Plan { row, array } => self.plans[row.index()].arrays[crate::plan::place(array)],
+            Param::Plan { row, array } => self.plans[row.index()].arrays[array.place()],
             Param::Blocks(row) => self.plans[row.index()].blocks,
             Param::PlanPositions(row) => self.plans[row.index()].positions,
             Param::Scratch(part) => scratch[part],

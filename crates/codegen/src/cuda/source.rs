@@ -194,6 +194,18 @@ impl PlanArray {
 
     /// The row of a position without one.
     pub const NO_ROW: u32 = u32::MAX;
+
+    /// Where [`PlanArray::ALL`] has it.
+    pub fn place(self) -> usize {
+        match self {
+            PlanArray::Rows => 0,
+            PlanArray::Order => 1,
+            PlanArray::SegmentStart => 2,
+            PlanArray::BlockStart => 3,
+            PlanArray::PartialStart => 4,
+            PlanArray::BlockRow => 5,
+        }
+    }
 }
 
 impl Source {

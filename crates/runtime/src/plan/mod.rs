@@ -290,18 +290,6 @@ impl Unfilled {
     }
 }
 
-/// Where [`PlanArray::ALL`] has it.
-pub(crate) fn place(array: PlanArray) -> usize {
-    match array {
-        PlanArray::Rows => 0,
-        PlanArray::Order => 1,
-        PlanArray::SegmentStart => 2,
-        PlanArray::BlockStart => 3,
-        PlanArray::PartialStart => 4,
-        PlanArray::BlockRow => 5,
-    }
-}
-
 impl fmt::Debug for RowPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PlanSizes { positions, rows, block, blocks, .. } = self.sizes;

@@ -3,7 +3,6 @@
 use rowloom_codegen::cuda::PlanArray;
 use rowloom_codegen::spec::MAX_ROWS;
 
-use super::place;
 use super::shape::{MAX_POSITIONS, check_blocks};
 use crate::element::ElementType;
 use crate::error::Error;
@@ -70,7 +69,7 @@ impl StateLayout {
 
     /// Where an array begins.
     pub(super) fn start(&self, array: PlanArray) -> u64 {
-        self.starts[place(array)]
+        self.starts[array.place()]
     }
 
     /// The addresses of the arrays of a state.
