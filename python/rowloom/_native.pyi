@@ -6,7 +6,8 @@ calls that are made again. What allocates, plans, differentiates or registers is
 An *array* below is a `torch.Tensor` (CPU or CUDA, float32, float16, bfloat16, uint8, int32,
 int64) or a `numpy.ndarray` (the same; bfloat16 as `ml_dtypes.bfloat16`). Nothing is copied, and a
 call keeps nothing when it returns; what a `Launch` and a `Recent` keep alive is said there. Work may still run on the
-stream then: whoever owns the memory keeps it in order with that stream. One-dimensional arrays are one column.
+stream then: whoever owns the memory keeps it in order with that stream. Rows of one axis are one column (H = 1), as is a
+table without chunks.
 
 `stream` is the raw `CUstream` as a number for CUDA arrays (0 is the legacy default stream) and
 ignored on the CPU. The device is that of the arrays. Calls release the interpreter's lock.
@@ -96,7 +97,7 @@ class Kernel:
     accumulate: Literal["float32", "float64"]
 
     def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> Kernel:
-        """The same kernel with another order of sums, which is another meaning. Made once each."""
+        """The same kernel with another order of sums, which is another meaning. `accumulate` may be "f32" or "f64" too. Made once each."""
 
     def reads(self, wanted: Sequence[bool]) -> tuple[bool, ...]:
         """For each input whether the backward reads it that gives the wanted gradients, a flag for each input."""

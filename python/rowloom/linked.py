@@ -1,6 +1,31 @@
 """Modules that link rowloom's Python crate: rowloom's own, and those of users."""
 
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
 from rowloom import _native
+
+
+class Kernels(SimpleNamespace):
+    """The functions of a module, as attributes by their kernels' names."""
+
+    # In a slot, so that `vars` has the functions alone.
+    __slots__ = ("_module",)
+
+    def __init__(self, module: str, /, **functions: object) -> None:
+        super().__init__(**functions)
+        self._module = module
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _kernels, (type(self), self._module, vars(self))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self._module} has no kernel {name!r}; it has {', '.join(vars(self))}")
+
+
+def _kernels(kind: type[Kernels], module: str, functions: dict[str, object]) -> Kernels:
+    """Those that were copied or saved."""
+    return kind(module, **functions)
 
 
 def refuse_other(module: object) -> None:

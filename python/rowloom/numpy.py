@@ -10,8 +10,7 @@ tables (rows, chunks·H), indices (S,); any row stride and offset is read in pla
 
 import importlib
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 try:
     import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from rowloom import _native, linked, numbers, shapes
 from rowloom.plan import PlanData
 from rowloom.signature import Signature
+from rowloom.words import described
 
 if TYPE_CHECKING:
     from rowloom._native import Kernel, PlanSizes
@@ -104,20 +104,20 @@ class RowFunction:
             results.extend([array] if output.tensors == 1 else array)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def plan(self, *indices: Array, rows: int | None = None, expression: int = 0) -> RowPlan:
-        """The plan of one of the kernel's row expressions, from its indices in order.
+    def plan(self, *indices: Array, rows: int | None = None, expression: int = 0, **named: Array) -> RowPlan:
+        """The plan of one of the kernel's row expressions, from its indices in order or by name.
 
         `rows` is the number of rows that the expression reads or sums into: R, where a table has R rows; it may
         be left out where the declaration says it. An index out of its bound is an `IndexError`.
         """
-        number, names, count, counts = self._signature.planned(indices, rows, expression)
-        for name, index in zip(names, indices, strict=True):
+        number, names, given, count, counts = self._signature.planned(indices, named, rows, expression)
+        for name, index in zip(names, given, strict=True):
             self._check_array(name, index)
-        positions = indices[0].shape[0] if indices[0].ndim else 0
+        positions = given[0].shape[0] if given[0].ndim else 0
         # Sizes that no plan can have are for the call to refuse.
         elements = _native.plan_elements(positions, count, self._kernel.block) if positions > 0 else 0
         state = np.empty(elements, np.int32)
-        return RowPlan(state, self._kernel.plan(_CPU, number, indices, counts, state))
+        return RowPlan(state, self._kernel.plan(_CPU, number, given, counts, state))
 
     def backward(
         self,
@@ -130,11 +130,12 @@ class RowFunction:
     ) -> tuple[Array, ...]:
         """The gradients of the inputs named by `wants`, one name or several, in that order; of all that have one without it.
 
-        `cotangents` has one array, or None for zeros, for each array of the forward's results. With
-        `gradient_dtype=numpy.float32` gradients of tables are not rounded to their type. Returns a tuple.
+        `cotangents` has one array, or None for zeros, for each array of the forward's results; they tell row counts that no
+        input tells. With `gradient_dtype=numpy.float32` gradients of tables are not rounded to their type. Returns a tuple.
         """
         kernel = self._kernel
-        inputs, counts = self._bind(arguments, named)
+        cotangents = self._each(cotangents)
+        inputs, counts = self._checked(*self._signature.bind_backward(cotangents, arguments, named))
         dtypes = self._gradient_dtypes(inputs, gradient_dtype)
         wants = self._signature.wanted(wants)
         gradients: dict[str, Array] = {}
@@ -146,9 +147,10 @@ class RowFunction:
             kernel.backward(_CPU, inputs, self._cotangents(cotangents, inputs, counts), places, self._data(plan), None)
         return tuple(gradients[name] for name in wants)
 
-    def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
+    def with_order(self, *, block: int | None = None, accumulate: str | None = None, **unknown: Never) -> "RowFunction":
         """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
-        "float32" or "float64"."""
+        "float32" or "float64", or "f32" and "f64" as declarations have it."""
+        self._signature.refuse_other_orders(self._kernel, unknown)
         return _function(self._module, self._kernel.with_order(block=block, accumulate=accumulate))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -164,15 +166,16 @@ class RowFunction:
         self._signature.refuse_gradients_of(dtype, own, np.dtype(np.float32))
         return [dtype if kind == "table" else one for kind, one in zip(self._signature.kinds, own, strict=True)]
 
-    def _cotangents(
-        self, cotangents: Array | Sequence[Array | None], inputs: Sequence[Array], counts: Mapping[str, int]
-    ) -> list[Array]:
+    def _each(self, cotangents: Array | Sequence[Array | None]) -> list[Any]:
+        """Cotangents one by one."""
+        # One result is one array, with rows and not results on its first axis.
+        one = isinstance(cotangents, np.ndarray) and sum(output.tensors for output in self._kernel.outputs) == 1
+        return list(cotangents) if hasattr(cotangents, "__iter__") and not one else [cotangents]
+
+    def _cotangents(self, given: Sequence[Any], inputs: Sequence[Array], counts: Mapping[str, int]) -> list[Array]:
         """One for each array of the results; zeros take no memory."""
         outputs = self._kernel.outputs
         expected = sum(output.tensors for output in outputs)
-        # One result is one array, with rows and not results on its first axis.
-        several = hasattr(cotangents, "__iter__") and not (isinstance(cotangents, np.ndarray) and expected == 1)
-        given: list[Any] = list(cotangents) if several else [cotangents]
         if len(given) != expected:
             raise TypeError(f"{self.__name__}.backward takes {expected} cotangents, not {len(given)}")
         for at, array in enumerate(given):
@@ -190,15 +193,17 @@ class RowFunction:
 
     def _bind(self, arguments: Sequence[Array], named: Mapping[str, Any]) -> tuple[list[Array], dict[str, int]]:
         """Arrays in order, and the row counts that no array tells."""
-        inputs, counts = self._signature.bind(arguments, named)
+        return self._checked(*self._signature.bind(arguments, named))
+
+    def _checked(self, inputs: Sequence[Any], counts: dict[str, int]) -> tuple[list[Array], dict[str, int]]:
+        """Inputs that are arrays, and row counts."""
         for name, array in zip(self._names, inputs, strict=True):
             self._check_array(name, array)
         return list(inputs), counts
 
     def _check_array(self, name: str, array: object) -> None:
         if not isinstance(array, np.ndarray):
-            kind = type(array).__name__
-            raise TypeError(f"{self.__name__}: {name} is a {kind}; rowloom.numpy takes arrays, rowloom.torch tensors")
+            raise TypeError(f"{self.__name__}: {name} is {described(array)}; rowloom.numpy takes arrays, rowloom.torch tensors")
         if isinstance(array, np.ma.MaskedArray):
             raise TypeError(f"{self.__name__}: {name} is a masked array, whose mask is not read; pass {name}.filled(…) or {name}.data")
 
@@ -209,8 +214,7 @@ class RowFunction:
         data = []
         for one in plan if hasattr(plan, "__iter__") else (plan,):
             if not isinstance(one, RowPlan):
-                kind = type(one).__name__
-                raise TypeError(f"{self.__name__}: plan is a {kind}; {self.__name__}.plan(…) makes a RowPlan of rowloom.numpy")
+                raise TypeError(f"{self.__name__}: plan is {described(one)}; {self.__name__}.plan(…) makes a RowPlan of rowloom.numpy")
             data.append((one.state, one.sizes))
         return data
 
@@ -237,16 +241,19 @@ def _found(module: str, name: str, block: int, accumulate: str) -> RowFunction:
     return function.with_order(block=block, accumulate=accumulate)
 
 
-def register(module: Any) -> SimpleNamespace:
+def register(module: Any) -> linked.Kernels:
     """The functions of a native module of your own kernels, by name.
 
     Raises `TypeError` for something else, `ImportError` for a module that was built with another version of rowloom.
     """
     linked.refuse_other(module)
-    return SimpleNamespace(**{kernel.name: _function(module.__name__, kernel) for kernel in module.kernels()})
+    return linked.Kernels(module.__name__, **{kernel.name: _function(module.__name__, kernel) for kernel in module.kernels()})
 
 
 _FUNCTIONS: dict[str, RowFunction] = vars(register(_native))
+
+__all__ = ["RowFunction", "RowPlan", "register"]
+__all__ += list(_FUNCTIONS)
 
 
 def __getattr__(name: str) -> RowFunction:
@@ -257,4 +264,5 @@ def __getattr__(name: str) -> RowFunction:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_FUNCTIONS])
+    """What is public: the names of modules that this one imports are not."""
+    return sorted(__all__)

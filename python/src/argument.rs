@@ -15,6 +15,8 @@ pub(crate) struct Argument<'k> {
     /// Whether it is the cotangent or the gradient of what has that name.
     derivative: bool,
     pub(crate) holds: Holds,
+    /// Of a table that is given: how many stretches of H columns it has; 1 otherwise.
+    pub(crate) chunks: u32,
 }
 
 /// Element types that an array may hold.
@@ -27,7 +29,7 @@ pub(crate) enum Holds {
 
 impl<'k> Argument<'k> {
     pub(crate) const fn of(name: &'k str, holds: Holds) -> Argument<'k> {
-        Argument { name, element: None, derivative: false, holds }
+        Argument { name, element: None, derivative: false, holds, chunks: 1 }
     }
 
     /// An input as declared.
@@ -37,7 +39,11 @@ impl<'k> Argument<'k> {
             InputKind::Rows(ty) | InputKind::Table { ty, .. } => float(ty),
             InputKind::Index { ty, .. } => int(ty),
         };
-        Argument::of(&input.name, holds)
+        let chunks = match input.kind {
+            InputKind::Table { chunks, .. } => chunks,
+            InputKind::Rows(_) | InputKind::Index { .. } => 1,
+        };
+        Argument { chunks, ..Argument::of(&input.name, holds) }
     }
 
     /// An output as declared, all of its tensors.
@@ -57,6 +63,22 @@ impl<'k> Argument<'k> {
     /// One of its tensors, where there are several.
     pub(crate) fn element(self, at: usize, of: usize) -> Argument<'k> {
         Argument { element: (of > 1).then_some(at as u32), ..self }
+    }
+}
+
+impl Holds {
+    /// Whether an array of this type may be given.
+    pub(crate) fn includes(self, ty: ElementType) -> bool {
+        match self {
+            Holds::Float => matches!(ty, ElementType::Float(_)),
+            Holds::Int => matches!(ty, ElementType::Int(_)),
+            Holds::One(one) => ty == one,
+        }
+    }
+
+    /// Whether it is one number a position.
+    pub(crate) fn index(self) -> bool {
+        matches!(self, Holds::Int | Holds::One(ElementType::Int(_)))
     }
 }
 

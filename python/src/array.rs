@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rowloom::{ElementType, Error};
 
-use crate::argument::{Argument, Holds};
+use crate::argument::Argument;
 use crate::error::Refused;
 use crate::place::Place;
 
@@ -53,9 +53,8 @@ impl<'a> Array<'a> {
     /// What an object says about itself.
     pub(crate) fn read(object: &'a Bound<'a, PyAny>, argument: Argument<'_>) -> Result<Array<'a>, Refused> {
         let array = Array::known(object, argument)?.ok_or_else(|| no_array(object, argument))?;
-        if let Holds::One(ty) = argument.holds
-            && ty != array.ty
-        {
+        // Before its shape is: an argument in the place of another has both wrong, and its type says so.
+        if !argument.holds.includes(array.ty) {
             return Err(wrong_type(argument, &array.ty.to_string()));
         }
         Ok(array)
@@ -72,13 +71,15 @@ impl<'a> Array<'a> {
         torch::read(object, argument)
     }
 
-    /// As rows of columns: of one axis each element is a row.
+    /// As rows of columns: of one axis each element is a row, but where there are chunks of columns.
     pub(crate) fn matrix(self, argument: Argument<'_>) -> Result<Matrix<'a>, Refused> {
         let (sizes, strides) = (self.sizes, self.strides);
         match self.axes {
+            1 if argument.chunks > 1 => Err(axes(argument, 1, format!("2: (rows, {}·H)", argument.chunks))),
             1 => self.of_rows(argument, (sizes[0], strides[0]), (1, 1), self.address),
             2 => self.of_rows(argument, (sizes[0], strides[0]), (sizes[1], strides[1]), self.address),
-            _ => Err(axes(argument, self.axes, "1 or 2")),
+            found if argument.holds.index() => Err(axes(argument, found, "1".to_owned())),
+            found => Err(axes(argument, found, "2: rows and columns".to_owned())),
         }
     }
 
@@ -88,7 +89,7 @@ impl<'a> Array<'a> {
             return self.matrix(argument);
         }
         if self.axes != 3 {
-            return Err(axes(argument, self.axes, "3: several tensors of rows and columns"));
+            return Err(axes(argument, self.axes, "3: several tensors of rows and columns".to_owned()));
         }
         let ([tensors, rows, columns], [tensor_stride, row_stride, column_stride]) = (self.sizes, self.strides);
         if tensors != of as u64 {
@@ -165,7 +166,7 @@ impl Matrix<'_> {
 fn axes_of(tuple: &Bound<'_, PyTuple>, argument: Argument<'_>) -> Result<([i64; MOST_AXES], usize), Refused> {
     let found = tuple.len();
     if found > MOST_AXES {
-        return Err(axes(argument, found, "at most 3"));
+        return Err(axes(argument, found, "at most 3".to_owned()));
     }
     let mut values = [0; MOST_AXES];
     for (at, value) in values.iter_mut().enumerate().take(found) {
@@ -174,7 +175,7 @@ fn axes_of(tuple: &Bound<'_, PyTuple>, argument: Argument<'_>) -> Result<([i64; 
     Ok((values, found))
 }
 
-fn axes(argument: Argument<'_>, found: usize, expected: &'static str) -> Refused {
+fn axes(argument: Argument<'_>, found: usize, expected: String) -> Refused {
     Refused::Axes { argument: argument.to_string(), found, expected }
 }
 

@@ -14,8 +14,8 @@ pub(crate) enum Refused {
     #[error("{argument} holds {found}, but must hold {expected}")]
     ElementType { argument: String, found: String, expected: String },
     /// Another number of axes.
-    #[error("{argument} has {found} axes, but must have {expected}")]
-    Axes { argument: String, found: usize, expected: &'static str },
+    #[error("{argument} has {found} {}, but must have {expected}", if *found == 1 { "axis" } else { "axes" })]
+    Axes { argument: String, found: usize, expected: String },
     /// An axis that runs backwards.
     #[error("{argument} has a {axis} stride of {found}; it must not be negative: make a contiguous copy")]
     NegativeStride { argument: String, axis: &'static str, found: i64 },
@@ -38,7 +38,7 @@ pub(crate) enum Refused {
     #[error("{argument} is on {found}, but rowloom runs on cpu and cuda")]
     UnknownDevice { argument: String, found: String },
     /// A tensor that lives elsewhere.
-    #[error("{argument} is on {found}, but the call runs on {expected}: {because}")]
+    #[error("{argument} is on {found}, but the call runs on {expected}: {because}; move {argument} to {expected}")]
     OtherDevice { argument: String, found: String, expected: String, because: String },
     /// Memory that is written and used under two names.
     #[error("{argument} is written, but it shares memory with {other}: pass memory of its own")]

@@ -145,8 +145,8 @@ impl Kernel {
         if let Some(accumulate) = accumulate {
             let expected = "float32 or float64";
             order.accumulate = match accumulate.extract() {
-                Ok("float32") => Accumulate::F32,
-                Ok("float64") => Accumulate::F64,
+                Ok("float32" | "f32") => Accumulate::F32,
+                Ok("float64" | "f64") => Accumulate::F64,
                 Ok(word) => return Err(Refused::Word { argument: "accumulate", found: word.to_owned(), expected }),
                 Err(_) => {
                     let (argument, found) = ("accumulate".to_owned(), accumulate.to_string());

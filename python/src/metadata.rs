@@ -52,7 +52,11 @@ impl Extent {
     fn __repr__(&self) -> String {
         let Extent { count, numerator, denominator } = self;
         match count {
-            Some(count) => format!("Extent({numerator} * {count} / {denominator})"),
+            Some(count) => {
+                let times = if *numerator == 1 { String::new() } else { format!("{numerator} * ") };
+                let over = if *denominator == 1 { String::new() } else { format!(" / {denominator}") };
+                format!("Extent({times}{count}{over})")
+            }
             None => format!("Extent({numerator})"),
         }
     }

@@ -94,6 +94,10 @@ TYPES: list[tuple[Callable[[], object], str]] = [
     (lambda: gather(row=ROW.to(torch.int16)), "row holds int16, but must hold u8, i32 or i64"),
     (lambda: gather(row=ROW.bool()), "row holds bool, but must hold u8, i32 or i64"),
     (lambda: gather(row=ROW.float()), "row holds f32, but must hold u8, i32 or i64"),
+    # Their shapes do not fit either, which is not what is wrong with them.
+    (lambda: gather(table=ROW, row=TABLE), "table holds i64, but must hold f32, f16 or bf16"),
+    (lambda: adaln(table=TIMESTEP, timestep=WIDE), "table holds i64, but must hold f32, f16 or bf16"),
+    (lambda: adaln(timestep=WIDE), "timestep holds f32, but must hold u8, i32 or i64"),
     (lambda: gather(row=np.zeros(4, np.uint32)), "row holds uint32, but must hold u8, i32 or i64"),
     (lambda: gather(table=TABLE.double()), "table holds float64, but must hold f32, f16 or bf16"),
     (lambda: gather(table=TABLE.double().numpy()), "table holds float64, but must hold f32, f16 or bf16"),
@@ -119,9 +123,11 @@ TYPES: list[tuple[Callable[[], object], str]] = [
 
 VALUES: list[tuple[Callable[[], object], str]] = [
     # Axes, strides, sizes.
-    (lambda: gather(table=TABLE[None]), "table has 3 axes, but must have 1 or 2"),
+    (lambda: gather(table=TABLE[None]), "table has 3 axes, but must have 2: rows and columns"),
     (lambda: gather(table=TABLE[None, None]), "table has 4 axes, but must have at most 3"),
-    (lambda: gather(row=torch.tensor(1)), "row has 0 axes, but must have 1 or 2"),
+    (lambda: gather(row=torch.tensor(1)), "row has 0 axes, but must have 1"),
+    (lambda: adaln(table=torch.zeros(108)), "table has 1 axis, but must have 2: (rows, 6·H)"),
+    (lambda: adaln(table=np.zeros(108, np.float32)), "table has 1 axis, but must have 2: (rows, 6·H)"),
     (lambda: adaln(out=SIX[0]), "out has 2 axes, but must have 3: several tensors of rows and columns"),
     (lambda: adaln(out=SIX[:5]), "out has 5 tensors, but must have 6: it is declared so"),
     (lambda: adaln(out=[SIX[0]] * 5), "adaln_row_gather has 1 outputs, not 5"),
@@ -213,7 +219,7 @@ VALUES: list[tuple[Callable[[], object], str]] = [
     (lambda: gather(counts={"R": -1}), "R is -1, but must be a number of rows"),
     (lambda: GATHER.with_order(block=0), "row_gather: a block of 0 positions sums nothing; write `block = 256`"),
     (lambda: GATHER.with_order(block=2**32), "block is 4294967296, but must be a number of positions from 1 to 2^32 - 1"),
-    (lambda: GATHER.with_order(accumulate="f64"), 'accumulate is "f64", but must be float32 or float64'),
+    (lambda: GATHER.with_order(accumulate="half"), 'accumulate is "half", but must be float32 or float64'),
     (lambda: GATHER.with_order(accumulate=3), "accumulate is 3, but must be float32 or float64"),
     (lambda: backward(d_row=ROW.float()), "row_gather has no gradient of row, which is an index"),
     (lambda: backward(row=None), "the backward of row_gather reads row, which is not there for these gradients: give it"),

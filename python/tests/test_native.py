@@ -48,6 +48,7 @@ def test_metadata() -> None:
     (out,) = ADALN.outputs
     assert (out.name, out.kind, out.dtype, out.tensors, out.chunks, out.rows) == ("out", "rows", "T", 6, 1, None)
     ((text, terms, rows),) = ADALN.row_expressions
+    assert (repr(rows), repr(ADALN.inputs[1].rows), repr(ADALN.inputs[2].rows)) == ("Extent(R)", "Extent(R / 3)", "Extent(3)")
     assert (text, terms, extent(rows)) == ("timestep * 3 + modality", (1, 2), ("R", 1, 1))
     assert (ADALN.counts, ADALN.open_counts, ADALN.sums) == (("R",), (), False)
     assert (SCATTER.counts, SCATTER.open_counts, SCATTER.sums) == (("R",), ("R",), True)

@@ -81,7 +81,8 @@ def test_gather(dtype: str, index: Any) -> None:
     expected = chunks(table, adaln_rows(timestep, modality), 6)
     plan = rn.adaln_row_gather.plan(timestep, modality, rows=12)
     assert (plan.positions, plan.rows) == (300, 12)
-    for given in (None, plan, [plan]):
+    by_name = rn.adaln_row_gather.plan(modality=modality, timestep=timestep, rows=12)
+    for given in (None, plan, [plan], by_name):
         out = rn.adaln_row_gather(table, timestep, modality=modality, plan=given)
         assert isinstance(out, tuple)
         for found, chunk in zip(out, expected, strict=True):
@@ -124,8 +125,9 @@ def test_scatter_takes_a_row_count() -> None:
     out = rn.row_scatter_sum(rows, row, R=9)
     assert_bytes(out, ordered_sum(rows, row, 9, "float32", 256, "float32"))
     assert_bytes(rn.row_scatter_sum(rows, row, R=np.int64(9), plan=rn.row_scatter_sum.plan(row, rows=9)), out)
-    (gradient,) = rn.row_scatter_sum.backward(out, rows, row, R=9)
-    assert_bytes(gradient, out[row])
+    for counts in ({"R": 9}, {}):
+        (gradient,) = rn.row_scatter_sum.backward(out, rows, row, **counts)
+        assert_bytes(gradient, out[row])
 
 
 def test_views() -> None:
@@ -163,13 +165,13 @@ def test_misuse() -> None:
     misuses: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: rn.row_gather(table), TypeError, r"row_gather\(table, row, \*, plan=None\) was not given row"),
         (lambda: rn.row_gather(no_array, row), TypeError, "row_gather: table is a list; rowloom.numpy takes arrays"),
-        (lambda: rn.row_gather(table, row[None, None]), ValueError, "row has 3 axes, but must have 1 or 2"),
+        (lambda: rn.row_gather(table, row[None, None]), ValueError, "row has 3 axes, but must have 1"),
         (lambda: rn.row_gather(table, row + 1), IndexError, r"row\[1\] is 3, but it must be in 0\.\.3"),
         (lambda: rn.row_gather(table, row.astype(np.int16)), TypeError, "row holds int16, but must hold u8, i32 or i64"),
         (lambda: rn.row_scatter_sum(table[:2], row), TypeError, "was not given R"),
         (lambda: rn.row_scatter_sum(table[:2], row, R=0), ValueError, "row_scatter_sum: R is 0; it must be at least 1"),
         (lambda: rn.row_scatter_sum(table[:2], row, R=2.5), TypeError, "R is 2.5; it must be a number of rows"),
-        (lambda: rn.row_gather.plan(row), TypeError, r"row_gather\.plan\(row, rows=…\) needs rows"),
+        (lambda: rn.row_gather.plan(row), TypeError, r"row_gather\.plan\(row, \*, rows, expression=0\) needs rows"),
         (lambda: rn.row_gather.plan(row, row, rows=3), TypeError, "takes 1 indices, not 2"),
         (lambda: rn.row_gather.plan(row, rows=3, expression=1), ValueError, "has 1 row expressions; there is no number 1"),
         (lambda: rn.row_gather.plan(row[:0], rows=3), ValueError, "row has 0 rows; it must have at least 1"),
@@ -183,9 +185,9 @@ def test_misuse() -> None:
         (lambda: rn.row_gather.plan(row, rows=3, expression="a"), TypeError, "expression is 'a'; it must be the number"),
         (lambda: rn.row_gather.plan(row, rows=3).repeat(2**63), ValueError, "the limit is 9223372036854775807 positions"),
         (lambda: rn.row_gather.plan(row, rows=3).repeat(2.0), TypeError, "2.0; it must be a number of sequences"),
-        (lambda: rn.row_gather(table, row, plan=5), TypeError, "plan is a int; row_gather.plan"),
+        (lambda: rn.row_gather(table, row, plan=5), TypeError, "plan is an int; row_gather.plan"),
         (lambda: rn.row_gather(table, row, plan="plan"), TypeError, "plan is a str; row_gather.plan"),
-        (lambda: rn.row_gather.backward(5, table, row), TypeError, r"cotangents\[0\] is a int; rowloom.numpy takes arrays"),
+        (lambda: rn.row_gather.backward(5, table, row), TypeError, r"cotangents\[0\] is an int; rowloom.numpy takes arrays"),
         (lambda: rn.row_gather(np.ma.array(table, mask=True), row), TypeError, "table is a masked array, whose mask is not read"),
         (lambda: rn.row_gather(table, np.ma.array(row, mask=[0, 1])), TypeError, "row is a masked array"),
         (lambda: rn.row_gather.plan(np.ma.array(row), rows=3), TypeError, "row is a masked array"),
@@ -196,6 +198,12 @@ def test_misuse() -> None:
         (lambda: rn.row_scatter_sum.backward(table, table[:2], row, R=3, gradient_dtype=np.int32), ValueError, "gradient_dtype is int32"),
         (lambda: rn.row_gather.backward(table, table, row, wants=(), gradient_dtype=np.float16), ValueError, "gradient_dtype is float16"),
         (lambda: rn.row_gather.with_order(accumulate="half"), ValueError, "must be float32 or float64"),
+        (lambda: rn.row_gather.with_order(acumulate="f64"), TypeError, r"with_order\(.*\) has no argument 'acumulate'"),
+        (lambda: rn.row_gather.plan(row, R=3), TypeError, r"expression=0\) has no argument 'R'; the row count is rows="),
+        (lambda: rn.row_gather(row, table), TypeError, "table holds i64, but must hold f32, f16 or bf16"),
+        (lambda: rn.adaln_row_gather(table[0], row, row), ValueError, r"table has 1 axis, but must have 2: \(rows, 6·H\)"),
+        (lambda: rn.register(_native).nope, AttributeError, "rowloom._native has no kernel 'nope'; it has adaln_row_gather, "),
+        (lambda: rn.row_scatter_sum.backward(None, table[:2], row), TypeError, r"backward\(cotangents, rows, row, .* was not given R"),
     ]
     for call, kind, sentence in misuses:
         with pytest.raises(kind, match=sentence):
@@ -232,6 +240,7 @@ def test_functions_are_copied_and_saved_by_name() -> None:
             assert_bytes(copied(table, row), table[row])
     assert copy.deepcopy(rn.row_gather) is rn.row_gather
     exact = rn.row_gather.with_order(accumulate="float64")
+    assert rn.row_gather.with_order(accumulate="f64") is exact
     assert exact.with_order(accumulate="float32") is rn.row_gather is rn.register(_native).row_gather
     assert pickle.loads(pickle.dumps(exact)) is exact
 

@@ -59,7 +59,7 @@ def test_a_device_that_fails_is_one_sentence(tmp_path, monkeypatch, capsys):
     ("arguments", "why"),
     [
         (["--op", "row_gather", "--out", "r.json"], "invalid choice"),
-        (["--op", "adaln_row_gather"], "--out"),
+        (["--quick"], "the following arguments are required: --out"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--device", "tpu"], "tpu is no device here"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--device", "cuda:99"], "cuda:99 is not there"),
         (["--op", "adaln_row_gather", "--out", "r.json", "--positions", "4,x"], "x is no number from 1"),
@@ -113,13 +113,16 @@ def test_help_has_examples(capsys):
     with pytest.raises(SystemExit) as stopped:
         command.main(["--help"])
     assert stopped.value.code == 0
-    assert "python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "python -m rowloom.prior_art --quick --out report.json" in said
+    assert "--quick takes two to four minutes" in said
 
 
 def test_the_command_as_a_whole(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "Protocol", type("Tiny", (), {"quick": staticmethod(lambda positions: TINY)}))
     path = tmp_path / "r.json"
-    asked = ["--op", "adaln_row_gather", "--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
+    # The op that there is needs no name.
+    asked = ["--out", str(path), "--quick", "--hidden", "8", "--device", "cpu"]
     assert command.main([*asked, "--layout", "block", "--implementations", "diffusers,diffusers_six,rl_kernel"]) == 0
     content = read(path)
     assert list(content["results"]["plain"]) == ["diffusers", "diffusers_six", "rl_kernel"]

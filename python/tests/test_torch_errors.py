@@ -1,5 +1,7 @@
 """Errors: their classes and sentences, and that everything works after them."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,8 @@ from torch import Tensor
 from torch_cases import ROWS, all_same_bytes, gathered, normal, packed
 
 import rowloom.torch as rt
+from rowloom import _native
+from rowloom import numpy as rn
 
 f = rt.adaln_row_gather
 
@@ -180,7 +184,7 @@ def test_types_that_do_not_fit(device: str) -> None:
         f(table, timestep, modality.int())
     with pytest.raises(TypeError, match="table is a list; rowloom.torch takes tensors"):
         f([1.0], timestep, modality)
-    with pytest.raises(TypeError, match="timestep is a ndarray; rowloom.torch takes tensors, rowloom.numpy arrays"):
+    with pytest.raises(TypeError, match="timestep is an ndarray; rowloom.torch takes tensors, rowloom.numpy arrays"):
         f(table, timestep.cpu().numpy(), modality)
     with pytest.raises(TypeError, match="plan is a Tensor"):
         f(table, timestep, modality, plan=(timestep,))
@@ -226,11 +230,30 @@ MISUSES: list[tuple[Callable[[Any, Any, Any], object], type[Exception], str]] = 
     (lambda t, a, b: f.plan(a, b, rows=9).repeat(2**63), ValueError, "9223372036854775808 sequences of 4 positions"),
     (lambda t, a, b: f.plan(a, b, rows=9).repeat(0), ValueError, "0 sequences; it must have at least 1"),
     (lambda t, a, b: f.plan(a, b, rows=9).repeat("2"), TypeError, "'2'; it must be a number of sequences"),
-    (lambda t, a, b: f(t, a, b, plan=5), TypeError, r"plan is a int; adaln_row_gather\.plan"),
+    (lambda t, a, b: f(t, a, b, plan=5), TypeError, r"plan is an int; adaln_row_gather\.plan"),
+    (lambda t, a, b: f(t, a, b, plan=rn.adaln_row_gather.plan(a.numpy(), b.numpy(), rows=9)), TypeError, r"plan is a RowPlan of rowloom\.numpy; adaln_row_gather\.plan\(…\) makes a RowPlan of rowloom\.torch"),
+    (lambda t, a, b: f.plan(a, b, R=9), TypeError, r"^adaln_row_gather\.plan\(timestep, modality, \*, rows, expression=0\) has no argument 'R'; the row count is rows=$"),
+    (lambda t, a, b: f.plan(a, b, row=9), TypeError, r"expression=0\) has no argument 'row'$"),
+    (lambda t, a, b: f.plan(a, timestep=a, rows=9), TypeError, r"expression=0\) was given 'timestep' twice"),
+    (lambda t, a, b: f.plan(modality=b, rows=9), TypeError, r"expression=0\) takes 2 indices, not 1"),
+    (lambda t, a, b: f.plan(a, timestep=a, modality=b, rows=9), TypeError, r"expression=0\) was given 'timestep' twice"),
+    (lambda t, a, b: f.with_order(acumulate="float64"), TypeError, r"^adaln_row_gather\.with_order\(\*, block=256, accumulate='float32'\) has no argument 'acumulate'$"),
+    (lambda t, a, b: f.backward(f(t, a, b), t, a, b, want="table"), TypeError, r"^adaln_row_gather\.backward\(cotangents, table, timestep, modality, \*, plan=None, wants=None, gradient_dtype=None\) has no argument 'want'$"),
+    (lambda t, a, b: rt.row_scatter_sum.backward(None, t[:4], a), TypeError, r"row_scatter_sum\.backward\(cotangents, rows, row, \*, R=None, .*\) was not given R"),
+    (lambda t, a, b: rt.gather_chunks(t, a, b), TypeError, r"^gather_chunks takes a sequence of 6 tables, not a tensor; adaln_row_gather takes the whole one"),
+    (lambda t, a, b: rt.gather_chunks(5, a, b), TypeError, r"^gather_chunks takes a sequence of 6 tables, not an int"),
+    # In each other's place: what is said is of what stands wrong.
+    (lambda t, a, b: f(a, t, b), TypeError, "^table holds int64, but must hold float32, float16 or bfloat16$"),
+    (lambda t, a, b: f(t, t, b), TypeError, "^timestep holds float32, but must hold uint8, int32 or int64$"),
+    (lambda t, a, b: f(t, a.view(2, 2), a[:3]), ValueError, r"^modality has shape \(3,\), but must have \(2, 2\), the positions of timestep, or \(2,\) for an index that all sequences share$"),
+    (lambda t, a, b: rt.row_scatter_sum(t[:4], a.view(2, 2), R=9), ValueError, r"^rows has shape \(4, 48\), but must have \(2, 2, H\): row has positions \(2, 2\)$"),
+    (lambda t, a, b: f(t.flatten(), a, b), ValueError, r"^table has 1 axis, but must have 2: \(rows, 6·H\)$"),
+    (lambda t, a, b: f(t[None], a, b), ValueError, r"^table has 3 axes, but must have 2: a table is \(rows, columns\), and has no batch$"),
+    (lambda t, a, b: rt.register(_native).nope, AttributeError, r"^rowloom\._native has no kernel 'nope'; it has adaln_row_gather, "),
     (lambda t, a, b: f(t, a, b, plan="plan"), TypeError, "plan is a str"),
-    (lambda t, a, b: f.backward([x.numpy() for x in f(t, a, b)], t, a, b), TypeError, r"cotangents\[0\] is a ndarray"),
+    (lambda t, a, b: f.backward([x.numpy() for x in f(t, a, b)], t, a, b), TypeError, r"cotangents\[0\] is an ndarray"),
     (lambda t, a, b: f.backward([None] * 5 + [1.0], t, a, b), TypeError, r"cotangents\[5\] is a float"),
-    (lambda t, a, b: rt.row_gather.backward(5, t, a), TypeError, r"cotangents\[0\] is a int"),
+    (lambda t, a, b: rt.row_gather.backward(5, t, a), TypeError, r"cotangents\[0\] is an int"),
     (lambda t, a, b: f.backward(f(t, a, b), t, a, b, wants="modality"), ValueError, "no gradient of 'modality'; it has those of table"),
     (lambda t, a, b: f(t, a, b, gradient_dtype="float32"), TypeError, "gradient_dtype is 'float32'; it must be a type"),
     (lambda t, a, b: f(t, a, b, gradient_dtype=torch.int32), ValueError, "gradient_dtype is torch.int32; it may be"),
@@ -281,9 +304,34 @@ def test_mixed_devices_are_refused(cuda: str) -> None:
         f(table.cpu(), timestep, modality)
 
 
-def test_modules_of_kernels_are_registered_once() -> None:
-    from rowloom import _native
+def test_names_of_arguments_reach_a_plan_and_a_gradient(device: str) -> None:
+    table, timestep, modality = packed(64, 8, device)
+    for plan in (f.plan(modality=modality, timestep=timestep, rows=ROWS), f.plan(timestep, modality=modality, rows=ROWS)):
+        assert all_same_bytes(f(table, timestep, modality, plan=plan), gathered(table, timestep, modality))
+    assert f.with_order(accumulate="f64") is f.with_order(accumulate="float64")
+    assert f.with_order(accumulate="f32") is f
+    rows, cotangent = normal((64, 8), device), normal((ROWS, 8), device)
+    expected = rt.row_scatter_sum.backward(cotangent, rows, timestep, R=ROWS)
+    assert all_same_bytes(rt.row_scatter_sum.backward(cotangent, rows, timestep), expected)
+    assert all_same_bytes(rt.row_scatter_sum.backward(iter([cotangent]), row=timestep, rows=rows), expected)
 
+
+def test_what_is_listed_is_what_is_public() -> None:
+    for module in (rt, rn):
+        assert set(dir(module)) == set(module.__all__)
+        assert all([hasattr(module, name) for name in module.__all__])
+    assert {"adaln_row_gather", "RowPlan", "auto_plans", "synchronize"} <= set(dir(rt))
+
+
+def test_a_namespace_of_functions_is_copied() -> None:
+    for functions in (rt.register(_native), rn.register(_native)):
+        for copied in (copy.copy(functions), copy.deepcopy(functions), pickle.loads(pickle.dumps(functions))):
+            assert vars(copied) == vars(functions)
+            with pytest.raises(AttributeError, match="has no kernel 'nope'; it has adaln_row_gather"):
+                copied.nope  # noqa: B018
+
+
+def test_modules_of_kernels_are_registered_once() -> None:
     functions = rt.register(_native)
     assert functions.adaln_row_gather is rt.adaln_row_gather
     assert sorted(vars(functions)) == sorted(kernel.name for kernel in _native.kernels())

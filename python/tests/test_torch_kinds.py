@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_cases import all_same_bytes
 
 import rowloom.torch as rt
-from rowloom import _native, numpy
+from rowloom import _native, numpy, signature
 
 
 def extent(count: str) -> SimpleNamespace:
@@ -182,7 +182,7 @@ def test_batches_and_plans(mix: Any) -> None:
     results = mix(a, b, x.view(2, 20, 6), i.view(2, 20), j.view(2, 20), k.view(2, 20), N=9)
     flat = expected(a, b, x, i, j, k)
     assert all_same_bytes(results, [*[y.view(2, 20, 6) for y in flat[:3]], flat[3]])
-    with pytest.raises(ValueError, match="mix takes 3 plans, one a row expression, not 1"):
+    with pytest.raises(ValueError, match="mix takes 3 plans, one for each row expression, not 1"):
         mix(a, b, x, i, j, k, N=9, plan=plans_of(mix)[0])
     with pytest.raises(IndexError, match="expression 1"):
         mix(a, b, x, i, j + 7, k, N=9)
@@ -243,5 +243,45 @@ def test_modules_that_cannot_be_registered() -> None:
         rt.register(module())
     kernel = Mix()
     kernel.inputs = (declared("plan", "rows", "T"), *Mix.inputs[1:])
-    with pytest.raises(ValueError, match="an input cannot be called plan"):
+    with pytest.raises(ValueError, match="mix: an input cannot be called plan, which is an option of every call"):
         rt.register(module(__name__="reserved", kernels=lambda: [kernel]))
+
+
+@pytest.mark.parametrize("register", [rt.register, numpy.register])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *[(name, "is a keyword of Python") for name in ("lambda", "from", "with", "None")],
+        *[(name, "is an option of every call") for name in signature.RESERVED],
+    ],
+)
+def test_names_that_no_argument_can_have(register: Any, name: str, why: str) -> None:
+    kernel: Any = Mix()
+    kernel.inputs = (declared(name, "table", "T", "R", chunks=2), *Mix.inputs[1:])
+    facts = {"__name__": f"called_{name}", "__version__": _native.__version__, "synchronize": lambda *_: None}
+    with pytest.raises(ValueError, match=f"mix: an input cannot be called {name}, which {why}"):
+        register(SimpleNamespace(**facts, kernels=lambda: [kernel]))
+    kernel = Mix()
+    kernel.open_counts = (name,)
+    with pytest.raises(ValueError, match=f"mix: a row count cannot be called {name}, which {why}"):
+        register(SimpleNamespace(**facts, kernels=lambda: [kernel]))
+
+
+def test_a_backward_that_is_misused_says_its_own_signature(mix: Any) -> None:
+    given = arguments()
+    results = [x.detach() for x in mix(*given, N=9)]
+    said = r"mix\.backward\(cotangents, a, b, x, i, j, k, \*, N=None, plan=None, wants=None, gradient_dtype=None\)"
+    with pytest.raises(TypeError, match=said + " was not given N"):
+        mix.backward([*results[:3], None], *given)
+    with pytest.raises(TypeError, match=said + " has no argument 'M'"):
+        mix.backward(results, *given, M=9)
+    with pytest.raises(TypeError, match=r"mix\.backward takes 4 cotangents, not 3"):
+        mix.backward(results[:3], *given, N=9)
+
+
+def test_plans_take_their_indices_by_name(mix: Any) -> None:
+    i, j = arguments()[3:5]
+    for function, one in ((mix, j), (numpy.RowFunction("kinds", Mix()), j.numpy())):  # type: ignore[arg-type]
+        assert function.plan(j=one, rows=7, expression=1).sizes == function.plan(one, rows=7, expression=1).sizes
+        with pytest.raises(TypeError, match=r"mix\.plan\(j, \*, rows, expression=0\) has no argument 'i'"):
+            function.plan(i=i, rows=7, expression=1)

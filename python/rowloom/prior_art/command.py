@@ -17,10 +17,13 @@ from rowloom.prior_art.protocol import Protocol
 from rowloom.prior_art.reports import unavailable
 from rowloom.prior_art.summary import summary
 
-EXAMPLES = """examples:
-  python -m rowloom.prior_art --op adaln_row_gather --quick --out report.json
-  python -m rowloom.prior_art --op adaln_row_gather --device cuda:0 --out report.json
-  python -m rowloom.prior_art --op adaln_row_gather --layout t2va-15s --positions 4097,109952 --out report.json
+EXAMPLES = """On two cores --quick takes two to four minutes, and all of it on a CPU the better part of an hour or more; --positions and
+--implementations ask for less. A size that is done is in the file at once.
+
+examples:
+  python -m rowloom.prior_art --quick --out report.json
+  python -m rowloom.prior_art --device cuda:0 --out report.json
+  python -m rowloom.prior_art --layout t2va-15s --positions 4097,109952 --out report.json
 """
 
 NO_GPU = (
@@ -44,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--op", required=True, choices=[report.OP], help="the op; one is published")
+    made.add_argument("--op", default=report.OP, choices=[report.OP], help=f"the op; one is published ({report.OP})")
     made.add_argument("--out", required=True, type=Path, help="file to write; figures lie beside it")
     made.add_argument("--layout", default="interleaved", choices=layouts.NAMES, help="how positions are packed")
     made.add_argument("--quick", action="store_true", help="small batches and few runs: a look, no record")

@@ -44,4 +44,5 @@ def __getattr__(name: str) -> RowFunction:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *vars(_functions)])
+    """What is public: the names of modules that this one is made of are not."""
+    return sorted(__all__)

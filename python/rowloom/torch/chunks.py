@@ -13,6 +13,7 @@ from rowloom.torch.eager import Call, Plans
 from rowloom.torch.function import RowFunction
 from rowloom.torch.modules import register
 from rowloom.torch.signature import refuse_other_layouts
+from rowloom.words import described
 
 _gather: RowFunction = register(_native).adaln_row_gather
 
@@ -45,14 +46,19 @@ def gather_chunks(
 
 def _checked(chunks: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Six dense tables that are alike."""
+    if isinstance(chunks, Tensor):
+        raise TypeError(
+            f"gather_chunks takes a sequence of {len(_NAMES)} tables, not a tensor; adaln_row_gather takes the whole one, and "
+            f"table.chunk({len(_NAMES)}, dim=1) parts it"
+        )
     if not hasattr(chunks, "__iter__"):
-        raise TypeError(f"gather_chunks takes {len(_NAMES)} chunks, not a {type(chunks).__name__}")
+        raise TypeError(f"gather_chunks takes a sequence of {len(_NAMES)} tables, not {described(chunks)}")
     chunks = tuple(chunks)
     if len(chunks) != len(_NAMES):
         raise ValueError(f"gather_chunks takes {len(_NAMES)} chunks, not {len(chunks)}")
     for at, chunk in enumerate(chunks):
         if not isinstance(chunk, Tensor):
-            raise TypeError(f"gather_chunks: chunk {at} is a {type(chunk).__name__}, not a tensor")
+            raise TypeError(f"gather_chunks: chunk {at} is {described(chunk)}, not a tensor")
     refuse_other_layouts("gather_chunks", _NAMES, chunks)
     for at, chunk in enumerate(chunks):
         if chunk.dim() != 2:

@@ -74,10 +74,7 @@ class Call:
         """Inputs without leading dimensions; None stays."""
         if len(self.positions) < 2:
             return inputs
-        return [
-            None if x is None else batches.flat(name, kind, x, self.positions)
-            for name, kind, x in zip(self.declared.names, self.declared.kinds, inputs, strict=True)
-        ]
+        return batches.flat(self.declared.names, self.declared.kinds, inputs, self.positions)
 
     def _plan(self, inputs: Sequence[Tensor], differentiated: bool, cached: bool) -> None:
         """Plans of a call that was given none, or no plans: then the kernel checks its indices."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from rowloom.torch import batches, plans, private
 from rowloom.torch.declared import Declared, Layout
 from rowloom.torch.row_plan import RowPlan, new_plan, with_room
+from rowloom.words import described
 
 if TYPE_CHECKING:
     from rowloom._native import PlanSizes
@@ -21,9 +22,9 @@ def given_plans(declared: Declared, plan: "RowPlan | Sequence[RowPlan]") -> tupl
     given: tuple[Any, ...] = tuple(plan) if several else (plan,)  # type: ignore[arg-type]
     for one in given:
         if not isinstance(one, RowPlan):
-            raise TypeError(f"{declared.name}: plan is a {type(one).__name__}; {declared.name}.plan(…) makes a RowPlan of rowloom.torch")
+            raise TypeError(f"{declared.name}: plan is {described(one)}; {declared.name}.plan(…) makes a RowPlan of rowloom.torch")
     if len(given) != len(declared.expressions):
-        raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one a row expression, not {len(given)}")
+        raise ValueError(f"{declared.name} takes {len(declared.expressions)} plans, one for each row expression, not {len(given)}")
     return given
 
 

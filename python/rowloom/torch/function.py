@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 import torch
 from torch import Tensor
@@ -49,8 +49,8 @@ class RowFunction:
         self._kinds = self.declared.kinds
         self._dimensions = self.declared.dimensions
         self._open_counts = self.declared.open_counts
-        self._op = ops.define(namespace, kernel.name + order, self.declared)
         self._signature = TensorSignature(self.declared)
+        self._op = ops.define(namespace, kernel.name + order, self.declared)
         self._recent = plan_cache.recent(kernel)
         self.__name__ = self.__qualname__ = kernel.name
         self.__doc__ = f"{kernel.docs}\n\n{kernel.signature}\n\n{type(self).__doc__}"
@@ -176,26 +176,25 @@ class RowFunction:
     def _flattened(self, arguments: Sequence[Tensor]) -> tuple[tuple[int, ...], list[Tensor]]:
         """The shape of the positions, and arguments without leading dimensions."""
         positions = batches.leading(self._names, self._kinds, arguments)
-        each = zip(self._names, self._kinds, arguments, strict=True)
-        return positions, [batches.flat(name, kind, x, positions) for name, kind, x in each]
+        return positions, batches.flat(self._names, self._kinds, arguments, positions)
 
     @private.untraced
-    def plan(self, *indices: Tensor, rows: int | None = None, expression: int = 0) -> RowPlan:
-        """The plan of one of the kernel's row expressions, from its indices in order. Waits for the stream once.
+    def plan(self, *indices: Tensor, rows: int | None = None, expression: int = 0, **named: Tensor) -> RowPlan:
+        """The plan of one of the kernel's row expressions, from its indices in order or by name. Waits for the stream once.
 
         `rows` is the number of rows that the expression reads or sums into: R, where a table has R rows; it may
         be left out where the declaration says it. Leading dimensions are flattened. An index out of its
         bound is an `IndexError`, no positions are a `ValueError`.
         """
-        number, names, count, counts = self._signature.planned(indices, rows, expression)
-        self._signature.refuse_other_than_tensors(indices, names)
-        refuse_other_layouts(self.__name__, names, indices)
+        number, names, given, count, counts = self._signature.planned(indices, named, rows, expression)
+        self._signature.refuse_other_than_tensors(given, names)
+        refuse_other_layouts(self.__name__, names, given)
         refuse_recorded()
-        for name, index in zip(names, indices, strict=True):
-            if index.shape != indices[0].shape and max(index.dim(), indices[0].dim()) > 1:
-                shapes = f"{tuple(index.shape)}, but {names[0]} has {tuple(indices[0].shape)}"
+        for name, index in zip(names, given, strict=True):
+            if index.shape != given[0].shape and max(index.dim(), given[0].dim()) > 1:
+                shapes = f"{tuple(index.shape)}, but {names[0]} has {tuple(given[0].shape)}"
                 raise ValueError(f"{self.__name__}: {name} has shape {shapes}; the indices of a plan have one shape")
-        flat = [index.reshape(-1) if index.dim() > 1 else index for index in indices]
+        flat = [index.reshape(-1) if index.dim() > 1 else index for index in given]
         return new_plan(self.declared.native, number, flat, count, counts, private.stream_of(flat[0]))
 
     def backward(
@@ -209,15 +208,15 @@ class RowFunction:
     ) -> tuple[Tensor, ...]:
         """The gradients of the inputs named by `wants`, one name or several, in that order; of all that have one without it.
 
-        `cotangents` has one tensor, or None for zeros, for each tensor of the forward's results. Plans are found
-        and made as in a forward. A gradient cannot be differentiated again.
+        `cotangents` has one tensor, or None for zeros, for each tensor of the forward's results; they tell row counts that
+        no input tells. Plans are found and made as in a forward. A gradient cannot be differentiated again.
         """
-        arguments, counts = self._signature.bind(arguments, named)
+        several = isinstance(cotangents, (list, tuple)) or (not isinstance(cotangents, Tensor) and hasattr(cotangents, "__iter__"))
+        given = tuple(cotangents) if several else (cotangents,)
+        arguments, counts = self._signature.bind_backward(given, arguments, named)
         self._signature.refuse_other_than_tensors(arguments)
         if gradient_dtype is not None:
             self._signature.refuse_gradient_dtype(gradient_dtype, arguments)
-        several = isinstance(cotangents, (list, tuple)) or (not isinstance(cotangents, Tensor) and hasattr(cotangents, "__iter__"))
-        given = tuple(cotangents) if several else (cotangents,)
         declared = self.declared
         if len(given) != declared.tensors:
             raise TypeError(f"{self.__name__}.backward takes {declared.tensors} cotangents, not {len(given)}")
@@ -279,9 +278,10 @@ class RowFunction:
         kernel = self.declared.native
         return _found, (self._namespace, kernel.name, kernel.block, kernel.accumulate)
 
-    def with_order(self, *, block: int | None = None, accumulate: str | None = None) -> "RowFunction":
+    def with_order(self, *, block: int | None = None, accumulate: str | None = None, **unknown: Never) -> "RowFunction":
         """The same kernel with another order of sums, which is another meaning: `block` positions a block, `accumulate`
-        "float32" or "float64". Its ops have names of their own."""
+        "float32" or "float64", or "f32" and "f64" as declarations have it. Its ops have names of their own."""
+        self._signature.refuse_other_orders(self.declared.native, unknown)
         kernel = self.declared.native.with_order(block=block, accumulate=accumulate)
         with _lock:
             known = _functions[self._namespace, kernel.name].get((kernel.block, kernel.accumulate))

@@ -1,7 +1,7 @@
 """Modules of kernels: rowloom's own, and those of users."""
 
 import threading
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,12 +11,12 @@ from rowloom.torch import private
 from rowloom.torch.function import RowFunction
 
 
-class Functions(SimpleNamespace):
-    """The functions of a module, as attributes by their kernels' names."""
+class Functions(linked.Kernels):
+    """The functions of a module over tensors."""
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> RowFunction: ...
+        def __getattr__(self, name: str) -> RowFunction: ...  # type: ignore[override]
 
 
 _lock = threading.Lock()
@@ -37,7 +37,7 @@ def register(native_module: ModuleType) -> Functions:
         known = _registered.get(namespace)
         if known is None:
             functions = {kernel.name: RowFunction(namespace, kernel) for kernel in native_module.kernels()}
-            known = _registered[namespace] = native_module, Functions(**functions)
+            known = _registered[namespace] = native_module, Functions(native_module.__name__, **functions)
     module, found = known
     if module is not native_module:
         raise ValueError(f"the ops of {namespace} are those of {module.__name__}; {native_module.__name__} needs another name")

@@ -25,9 +25,6 @@ from rowloom.torch.vmap import one_by_one
 SIZES = 6
 """Integers of a plan."""
 
-OPTIONS = ("plan", "plans", "sizes", "check", "counts", "gradient_dtype", "cotangents", "wanted", "shapes", "dtypes")
-"""What no tensor of a kernel may be called."""
-
 _libraries: dict[str, torch.library.Library] = {}
 
 
@@ -95,9 +92,6 @@ def define(namespace: str, name: str, declared: Declared) -> Op:
     Torch keeps ops as long as the process lives. Where this package is imported anew they are those of before, which
     mean the same: an op is given nothing but tensors and numbers.
     """
-    reserved = set(declared.names) & set(OPTIONS)
-    if reserved:
-        raise ValueError(f"{declared.name}: an input cannot be called {min(reserved)}, which is an option of every call")
     before = getattr(getattr(torch.ops, namespace), name, None)
     if before is not None:
         if not hasattr(before, "planned"):
@@ -200,7 +194,7 @@ class _Definition:
         for name, x in zip(self.declared.names, inputs, strict=True):
             if x.device != inputs[0].device:
                 first = f"{inputs[0].device}: {self.declared.names[0]} is there"
-                raise ValueError(f"{name} is on {x.device}, but the call runs on {first}")
+                raise ValueError(f"{name} is on {x.device}, but the call runs on {first}; move {name} to {inputs[0].device}")
         found = self.declared.tensor_shapes([x.shape for x in inputs], self._counts(counts))
         results = [
             inputs[like].new_empty(shape, dtype=dtype)

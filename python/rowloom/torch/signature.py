@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 from rowloom.signature import Signature
 from rowloom.torch import private
 from rowloom.torch.declared import Declared
+from rowloom.words import described
 
 _OPTIONS = {"plan": None, "check": "now", "gradient_dtype": None}
 
@@ -31,7 +32,7 @@ class TensorSignature(Signature):
         for name, argument in zip(self.names if names is None else names, arguments, strict=True):
             if not isinstance(argument, Tensor):
                 raise TypeError(
-                    f"{self.function}: {name} is a {type(argument).__name__}; rowloom.torch takes tensors, rowloom.numpy arrays"
+                    f"{self.function}: {name} is {described(argument)}; rowloom.torch takes tensors, rowloom.numpy arrays"
                 )
 
     def refuse_tangents(self, arguments: Sequence[Tensor]) -> None:
