@@ -243,8 +243,8 @@ MISUSES: list[tuple[Callable[[Any, Any, Any], object], type[Exception], str]] = 
     (lambda t, a, b: rt.gather_chunks(t, a, b), TypeError, r"^gather_chunks takes a sequence of 6 tables, not a tensor; adaln_row_gather takes the whole one"),
     (lambda t, a, b: rt.gather_chunks(5, a, b), TypeError, r"^gather_chunks takes a sequence of 6 tables, not an int"),
     # In each other's place: what is said is of what stands wrong.
-    (lambda t, a, b: f(a, t, b), TypeError, "^table holds int64, but must hold float32, float16 or bfloat16$"),
-    (lambda t, a, b: f(t, t, b), TypeError, "^timestep holds float32, but must hold uint8, int32 or int64$"),
+    (lambda t, a, b: f(a, t, b), TypeError, "^table holds i64, but must hold f32, f16 or bf16$"),
+    (lambda t, a, b: f(t, t, b), TypeError, "^timestep holds f32, but must hold u8, i32 or i64$"),
     (lambda t, a, b: f(t, a.view(2, 2), a[:3]), ValueError, r"^modality has shape \(3,\), but must have \(2, 2\), the positions of timestep, or \(2,\) for an index that all sequences share$"),
     (lambda t, a, b: rt.row_scatter_sum(t[:4], a.view(2, 2), R=9), ValueError, r"^rows has shape \(4, 48\), but must have \(2, 2, H\): row has positions \(2, 2\)$"),
     (lambda t, a, b: f(t.flatten(), a, b), ValueError, r"^table has 1 axis, but must have 2: \(rows, 6·H\)$"),

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 _HELD = {
-    "index": ("uint8, int32 or int64", (torch.uint8, torch.int32, torch.int64)),
-    "rows": ("float32, float16 or bfloat16", (torch.float32, torch.float16, torch.bfloat16)),
+    "index": ("u8, i32 or i64", (torch.uint8, torch.int32, torch.int64)),
+    "rows": ("f32, f16 or bf16", (torch.float32, torch.float16, torch.bfloat16)),
 }
 """Types that indices may hold, and what else may."""
 
@@ -84,7 +84,9 @@ def refuse_other_types(names: Sequence[str], kinds: Sequence[str], arguments: Se
     for name, kind, argument in zip(names, kinds, arguments, strict=True):
         held, types = _HELD["index" if kind == "index" else "rows"]
         if argument is not None and argument.dtype not in types:
-            raise TypeError(f"{name} holds {str(argument.dtype).removeprefix('torch.')}, but must hold {held}")
+            # Types are called as the language calls them.
+            found = str(argument.dtype).removeprefix("torch.").replace("float", "f").replace("uint", "u").replace("int", "i")
+            raise TypeError(f"{name} holds {found}, but must hold {held}")
 
 
 def shared(arguments: Sequence[Tensor], positions: tuple[int, ...]) -> bool:
