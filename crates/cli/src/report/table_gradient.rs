@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use rowloom_codegen::Verified;
 use rowloom_codegen::ir::{Direction, Op, OutputKind, RowId};
 use rowloom_op_adaln::random;
-use rowloom_runtime::baseline::{Found, RowList};
+use rowloom_runtime::baseline::{Counting, Found, RowList};
 use rowloom_runtime::{AnyTensor, AnyView};
 
 use crate::error::{Error, Result};
@@ -163,13 +163,12 @@ impl SumChecks {
 }
 
 /// Rows of sums, each compared with itself in another call.
-struct SameRows(RowList);
+struct SameRows(Counting);
 
 impl SameRows {
     fn new(measurement: &Measurement<'_>, sums: &Outputs) -> Result<SameRows> {
-        let rows = sums.sums().map(AnyTensor::rows).max().unwrap_or(0);
-        let rows: Vec<u32> = (0..rows as u32).collect();
-        Ok(SameRows(RowList::new(measurement.baseline.stream(), &rows).map_err(Error::failed)?))
+        let most = sums.sums().map(AnyTensor::rows).max().unwrap_or(0);
+        Ok(SameRows(Counting::new(measurement.baseline.stream(), most as u32).map_err(Error::failed)?))
     }
 
     /// All rows, or one, of all sums.
@@ -188,7 +187,7 @@ impl SameRows {
                 continue;
             }
             let (left, right) = (left.view().rows(rows.clone()), right.view());
-            let list = self.0.all().part(rows).map_err(Error::failed)?;
+            let list = self.0.first(rows.end).and_then(|list| list.part(rows)).map_err(Error::failed)?;
             compare(measurement, std::iter::once((left.map_err(Error::failed)?, right)), list, found, slot)?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use rowloom_codegen::{Accumulate, Arch, Choice, DType, IntType, SClass, Spec, Su
 use rowloom_op_adaln::Layout;
 use rowloom_runtime::baseline::Baseline;
 use rowloom_runtime::tuning::{For, Machine, Record, Records};
-use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Device, Stream, allocate_outputs};
+use rowloom_runtime::{AnyTensor, AnyView, AnyViewMut, Declaration, Device, Stream, allocate_outputs};
 use serde_json::json;
 
 use crate::error::Result;
@@ -69,8 +69,12 @@ fn rowloom(accumulate: Accumulate, stream: &Stream) -> Rowloom {
 }
 
 fn measured(implementations: &[&dyn Implementation], stream: &Stream) -> Vec<Measured> {
+    measured_case(implementations, &case(), stream)
+}
+
+fn measured_case(implementations: &[&dyn Implementation], case: &Case, stream: &Stream) -> Vec<Measured> {
     let baseline = Baseline::new(stream);
-    measure_all(implementations, &case(), &baseline, &tiny(), &ProgressBar::hidden()).expect("measured").results
+    measure_all(implementations, case, &baseline, &tiny(), &ProgressBar::hidden()).expect("measured").results
 }
 
 /// All differences that a report counts.
@@ -143,6 +147,49 @@ fn nothing_differs_in_emulation() {
             assert_eq!(*schedule_from, json!({"forward": "default", "backward": from, "plan": "default"}));
             assert_eq!(schedule["backward"] == record.winner.to_string(), is_tuned, "{positions}");
             assert_eq!(source_hash["backward"] == *tuned, is_tuned, "{positions}");
+        }
+    }
+}
+
+const TWO_TABLES: &str = "\
+kernel two_tables forward
+order block = 256, accumulate = f32
+float T
+int I
+rows R
+rows E
+input table: table<T, R, 2>
+input scales: table<T, E, 1>
+input at: index<I, R>
+input by: index<I, E>
+row r0: R = at
+row r1: E = by
+v0: rows<T> = gather table[0] at r0
+v1: rows<T> = gather table[1] at r0
+v2: rows<T> = gather scales[0] at r1
+output out: rows<T> = [v0, v1]
+output scale: rows<T> = [v2]
+";
+
+#[test]
+fn summed_tables_may_have_different_row_counts() {
+    let declaration = Declaration::from_ir(TWO_TABLES).expect("a kernel");
+    let forward = declaration.forward();
+    let (cpu, emulated) = (Device::cpu(), Device::emulated(7).expect("an emulated device"));
+    for (device, counts) in [(&cpu, [8, 5]), (&cpu, [4, 9]), (&emulated, [4, 9])] {
+        let stream = device.stream().expect("a stream");
+        let backward = declaration.backward(&Wants::all(forward));
+        let case = Case { forward: forward.clone().into(), backward, counts: counts.to_vec(), ..case() };
+        let ours = ordered("rowloom", &declaration, Accumulate::F32, &stream).expect("a kernel pair");
+        let framework = Framework::new(&case, &stream).ok();
+        assert_eq!(framework.is_some(), *device == cpu, "it does not run emulated");
+        let mut implementations: Vec<&dyn Implementation> = vec![&ours];
+        implementations.extend(framework.iter().map(|framework| framework as &dyn Implementation));
+        for measured in measured_case(&implementations, &case, &stream) {
+            let sums = &measured.batch_invariance.table_gradient;
+            let most = counts.into_iter().max().expect("a count");
+            assert_eq!((sums.isolated_rows, sums.isolated_rows_differ), (most, 0), "{device:?} {counts:?}");
+            assert_eq!((sums.repeats, sums.repeats_differ), (3, 0), "{device:?} {counts:?}");
         }
     }
 }
