@@ -124,6 +124,19 @@ pub(crate) const ELEMENT_TYPES: [(&str, ElementType); 6] = [
     ("int64", ElementType::Int(IntType::I64)),
 ];
 
+/// What errors call an element type that NumPy and PyTorch give a name: as the language does, so that one sentence has
+/// one way to name types.
+pub(crate) fn language_name(name: &str) -> String {
+    if name == "bfloat16" {
+        return "bf16".to_owned();
+    }
+    let short = [("float", "f"), ("uint", "u"), ("int", "i")].into_iter().find_map(|(long, short)| {
+        let bits = name.strip_prefix(long)?;
+        (!bits.is_empty() && bits.bytes().all(|digit| digit.is_ascii_digit())).then(|| format!("{short}{bits}"))
+    });
+    short.unwrap_or_else(|| name.to_owned())
+}
+
 /// The name that NumPy and PyTorch give a type.
 pub(crate) fn python_name(ty: ElementType) -> &'static str {
     ELEMENT_TYPES.iter().find(|(_, known)| *known == ty).map_or("uint32", |(name, _)| name)

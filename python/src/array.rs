@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rowloom::{ElementType, Error};
 
-use crate::argument::Argument;
+use crate::argument::{Argument, language_name};
 use crate::error::Refused;
 use crate::place::Place;
 
@@ -186,7 +186,7 @@ fn not_negative(argument: Argument<'_>, axis: &'static str, stride: i64) -> Resu
 
 fn wrong_type(argument: Argument<'_>, found: &str) -> Refused {
     let expected = argument.holds.to_string();
-    Refused::ElementType { argument: argument.to_string(), found: found.to_owned(), expected }
+    Refused::ElementType { argument: argument.to_string(), found: language_name(found), expected }
 }
 
 fn no_array(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Refused {

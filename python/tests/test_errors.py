@@ -91,16 +91,16 @@ INDICES: list[tuple[Callable[[], object], str]] = [
 ]
 
 TYPES: list[tuple[Callable[[], object], str]] = [
-    (lambda: gather(row=ROW.to(torch.int16)), "row holds int16, but must hold u8, i32 or i64"),
+    (lambda: gather(row=ROW.to(torch.int16)), "row holds i16, but must hold u8, i32 or i64"),
     (lambda: gather(row=ROW.bool()), "row holds bool, but must hold u8, i32 or i64"),
     (lambda: gather(row=ROW.float()), "row holds f32, but must hold u8, i32 or i64"),
     # Their shapes do not fit either, which is not what is wrong with them.
     (lambda: gather(table=ROW, row=TABLE), "table holds i64, but must hold f32, f16 or bf16"),
     (lambda: adaln(table=TIMESTEP, timestep=WIDE), "table holds i64, but must hold f32, f16 or bf16"),
     (lambda: adaln(timestep=WIDE), "timestep holds f32, but must hold u8, i32 or i64"),
-    (lambda: gather(row=np.zeros(4, np.uint32)), "row holds uint32, but must hold u8, i32 or i64"),
-    (lambda: gather(table=TABLE.double()), "table holds float64, but must hold f32, f16 or bf16"),
-    (lambda: gather(table=TABLE.double().numpy()), "table holds float64, but must hold f32, f16 or bf16"),
+    (lambda: gather(row=np.zeros(4, np.uint32)), "row holds u32, but must hold u8, i32 or i64"),
+    (lambda: gather(table=TABLE.double()), "table holds f64, but must hold f32, f16 or bf16"),
+    (lambda: gather(table=TABLE.double().numpy()), "table holds f64, but must hold f32, f16 or bf16"),
     (lambda: gather(table=TABLE.int()), "table holds i32, but must hold f32, f16 or bf16"),
     (lambda: gather(table=TABLE.to(torch.complex64)), "table holds complex64, but must hold f32, f16 or bf16"),
     (lambda: gather(out=OUT.half()), "out holds f16, but must hold f32: T is f32 in table"),
@@ -111,12 +111,12 @@ TYPES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: gather(table=np.zeros((3, 2), ">f4")),
-        "table holds float32 in another byte order than this machine's: convert it with astype",
+        "table holds f32 in another byte order than this machine's: convert it with astype",
     ),
     (lambda: gather(table=[[1.0, 2.0]]), "table is of type list, but must be a torch.Tensor or a numpy.ndarray"),
     (lambda: gather(row=None), "row is of type NoneType, but must be a torch.Tensor or a numpy.ndarray"),
     (lambda: gather(out=memoryview(b"12345678")), "out is of type memoryview, but must be a torch.Tensor or a numpy.ndarray"),
-    (lambda: backward(table=torch.empty(3, 2, dtype=torch.float64)), "d_table holds float64, but must hold f32, f16 or bf16"),
+    (lambda: backward(table=torch.empty(3, 2, dtype=torch.float64)), "d_table holds f64, but must hold f32, f16 or bf16"),
     (lambda: backward(out=torch.ones(4, 2).int()), "d_out holds i32, but must hold f32, f16 or bf16"),
     (lambda: GATHER.plan(0, 0, [ROW], {"R": 3}, torch.empty(64)), "the state of the plan holds f32, but must hold i32"),
 ]
@@ -148,7 +148,7 @@ VALUES: list[tuple[Callable[[], object], str]] = [
         "row has a row stride of -1; it must not be negative: make a contiguous copy",
     ),
     (lambda: gather(table=uneven()), "table has a row stride of 10 bytes, which is no multiple of 4: make a contiguous copy"),
-    (lambda: gather(row=ROW[:0]), "row has 0 rows; it must have at least 1"),
+    (lambda: gather(row=ROW[:0]), "row has 0 positions; it must have at least 1"),
     (lambda: gather(table=TABLE[:, :0]), "table has 0 columns; it must have at least 1"),
     (lambda: gather(table=TABLE.numpy()[:0]), "table has 0 rows; it must have at least 1"),
     (lambda: gather(out=OUT[:3]), "out has 3 rows, but must have 4: S is 4 in row"),

@@ -16,7 +16,7 @@ use crate::nvrtc::Nvrtc;
 #[non_exhaustive]
 pub enum Error {
     /// An index outside its own bound.
-    #[error("{argument}[{position}] is {value}, but it must be in 0..{bound}{}", help.map(|help| format!("; {help}")).unwrap_or_default())]
+    #[error("{argument}[{position}] is {value}, but it must be in 0..{bound}{}{}", pad.map(|pad| format!(", or {pad} for no row")).unwrap_or_default(), help.map(|help| format!("; {help}")).unwrap_or_default())]
     Index {
         /// The index.
         argument: String,
@@ -26,6 +26,8 @@ pub enum Error {
         value: i64,
         /// Exclusive bound.
         bound: u64,
+        /// The value that marks positions without a row, where there is one.
+        pad: Option<i64>,
         /// What to write instead, when one thing is likely.
         help: Option<&'static str>,
     },
@@ -57,7 +59,7 @@ pub enum Error {
     Size {
         /// The tensor.
         argument: String,
-        /// `rows`, `columns` or `tensors`.
+        /// `positions` of an index, else `rows`, `columns` or `tensors`.
         axis: &'static str,
         /// Its size.
         found: u64,
@@ -85,7 +87,7 @@ pub enum Error {
     Zero {
         /// The tensor.
         argument: String,
-        /// `rows` or `columns`.
+        /// `positions` of an index, else `rows` or `columns`.
         axis: &'static str,
     },
     /// More positions than position numbers can say.
@@ -285,8 +287,8 @@ pub enum Error {
     },
     /// An index that a deferred call, for which nobody waited, found out of its bound.
     #[error(
-        "an earlier deferred call of {kernel}: {argument}[{position}] is not in 0..{bound}; what it wrote is \
-         unspecified"
+        "an earlier deferred call of {kernel}: {argument}[{position}] is {}; what it wrote is unspecified",
+        pad.map_or_else(|| format!("not in 0..{bound}"), |pad| format!("neither in 0..{bound} nor {pad} for no row"))
     )]
     Deferred {
         /// Kernel.
@@ -297,6 +299,8 @@ pub enum Error {
         position: u64,
         /// Exclusive bound.
         bound: u64,
+        /// The value that marks positions without a row, where there is one.
+        pad: Option<i64>,
     },
     /// Something that a stream cannot do while it is captured.
     #[error("{doing} is not possible while the stream is captured into a graph: do it before the capture")]

@@ -109,7 +109,7 @@ fn rows_of(
             if Some(value) == pad {
                 sum = None;
             } else if value < 0 || value as u64 >= bound {
-                return Err(Error::Index { argument, position, value, bound, help: None });
+                return Err(Error::Index { argument, position, value, bound, pad, help: None });
             } else {
                 sum = sum.map(|sum| sum + factor * value as u64);
             }

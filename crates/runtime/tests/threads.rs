@@ -246,6 +246,24 @@ fn a_deferred_error_has_the_value_of_its_index() {
     }
 }
 
+/// Whether somebody waits or not, a value that may stand for no row is part of what may be there.
+#[test]
+fn an_index_with_a_pad_is_refused_with_its_pad() {
+    let padded = GATHER.replace("index<I, R>", "index<I, R, pad = -1>");
+    for device in [Device::cpu(), Device::emulated(0).unwrap()] {
+        let stream = device.stream().unwrap();
+        let mut gather = Gather { kernel: Declaration::from_ir(&padded).unwrap(), ..Gather::new(&stream, &[-1, -2]) };
+        let error = gather.deferred(&stream, true).unwrap_err();
+        assert_eq!(error.to_string(), "row[1] is -2, but it must be in 0..2, or -1 for no row");
+        gather.deferred(&stream, false).unwrap();
+        let error = stream.synchronize().unwrap_err().to_string();
+        assert!(
+            error.ends_with(": row[1] is neither in 0..2 nor -1 for no row; what it wrote is unspecified"),
+            "{error}"
+        );
+    }
+}
+
 /// However often it is borrowed: a graph keeps what was used through either, and an error that
 /// nobody waited for is that of both.
 #[test]

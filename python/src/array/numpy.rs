@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use rowloom::ElementType;
 
 use super::{Array, axes_of, wrong_type};
-use crate::argument::{Argument, ELEMENT_TYPES};
+use crate::argument::{Argument, ELEMENT_TYPES, language_name};
 use crate::error::Refused;
 use crate::place::Place;
 
@@ -68,7 +68,7 @@ fn element_type(object: &Bound<'_, PyAny>, argument: Argument<'_>) -> Result<Ele
     };
     // `=` is this machine's, `|` has none, and what is no type of NumPy's own says nothing else.
     if !dtype.getattr(intern!(py, "isnative"))?.is_truthy()? {
-        return Err(Refused::ByteOrder { argument: argument.to_string(), found: name.to_owned() });
+        return Err(Refused::ByteOrder { argument: argument.to_string(), found: language_name(name) });
     }
     Ok(ty)
 }

@@ -170,9 +170,9 @@ impl<'k> Facts<'k> {
     }
 
     fn rows(&mut self, argument: &str, ty: FloatType, view: &AnyView<'_>) -> Result<(), Error> {
-        not_empty(argument, view)?;
+        not_empty(argument, "rows", view)?;
         self.float(argument, ty, view)?;
-        self.positions(argument, view)?;
+        self.positions(argument, "rows", view)?;
         self.hidden(argument, 1, view)
     }
 
@@ -184,14 +184,14 @@ impl<'k> Facts<'k> {
         chunks: u64,
         view: &AnyView<'_>,
     ) -> Result<(), Error> {
-        not_empty(argument, view)?;
+        not_empty(argument, "rows", view)?;
         self.float(argument, ty, view)?;
         self.table_rows(argument, rows, view.row_count())?;
         self.hidden(argument, chunks, view)
     }
 
     fn index(&mut self, argument: &str, ty: IndexType, view: &AnyView<'_>) -> Result<(), Error> {
-        not_empty(argument, view)?;
+        not_empty(argument, "positions", view)?;
         let found = view.element_type();
         let ElementType::Int(int) = found else {
             return Err(wrong_type(argument, "u8, i32 or i64".to_owned(), found));
@@ -209,7 +209,7 @@ impl<'k> Facts<'k> {
             let (argument, found) = (argument.to_owned(), view.column_count());
             return Err(Error::Size { argument, axis: "columns", found, expected: 1, because });
         }
-        self.positions(argument, view)
+        self.positions(argument, "positions", view)
     }
 
     fn float(&mut self, argument: &str, ty: FloatType, view: &AnyView<'_>) -> Result<(), Error> {
@@ -225,7 +225,8 @@ impl<'k> Facts<'k> {
         expected.map_or(Ok(()), |expected| Err(wrong_type(argument, expected, found)))
     }
 
-    fn positions(&mut self, argument: &str, view: &AnyView<'_>) -> Result<(), Error> {
+    /// What counts S: the rows of rows, the positions of an index.
+    fn positions(&mut self, argument: &str, axis: &'static str, view: &AnyView<'_>) -> Result<(), Error> {
         let positions = view.row_count();
         if positions > MAX_POSITIONS {
             let argument = argument.to_owned();
@@ -233,7 +234,7 @@ impl<'k> Facts<'k> {
         }
         let Some((expected, by)) = settle(&mut self.positions, positions, argument) else { return Ok(()) };
         let because = format!("S is {expected} in {by}");
-        Err(Error::Size { argument: argument.to_owned(), axis: "rows", found: positions, expected, because })
+        Err(Error::Size { argument: argument.to_owned(), axis, found: positions, expected, because })
     }
 
     fn hidden(&mut self, argument: &str, chunks: u64, view: &AnyView<'_>) -> Result<(), Error> {
@@ -308,8 +309,8 @@ pub(super) fn tensor_count(name: &str, expected: usize, found: usize) -> Result<
     Err(Error::Size { argument: name.to_owned(), axis: "tensors", found, expected, because })
 }
 
-fn not_empty(argument: &str, view: &AnyView<'_>) -> Result<(), Error> {
-    for (axis, size) in [("rows", view.row_count()), ("columns", view.column_count())] {
+fn not_empty(argument: &str, first_axis: &'static str, view: &AnyView<'_>) -> Result<(), Error> {
+    for (axis, size) in [(first_axis, view.row_count()), ("columns", view.column_count())] {
         if size == 0 {
             return Err(Error::Zero { argument: argument.to_owned(), axis });
         }

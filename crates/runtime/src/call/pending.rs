@@ -110,8 +110,11 @@ impl<T> Pending<'_, T> {
     /// Leaves what is not known yet to the stream.
     fn leave(&mut self) {
         match (self.state.take(), &self.stream.0) {
-            (Some(State::Wrong { kernel, error: Error::Index { argument, position, bound, .. } }), Lane::Cpu(host)) => {
-                let error = Error::Deferred { kernel, argument, position, bound };
+            (
+                Some(State::Wrong { kernel, error: Error::Index { argument, position, bound, pad, .. } }),
+                Lane::Cpu(host),
+            ) => {
+                let error = Error::Deferred { kernel, argument, position, bound, pad };
                 host.unclaimed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_back(error);
             }
             (Some(State::Queued { prepared, word, .. }), Lane::Accelerator(queue)) => {
@@ -132,6 +135,7 @@ fn deferred(prepared: &Prepared, word: u64) -> Error {
         argument: term.name.clone(),
         position: found.position,
         bound: term.bound,
+        pad: term.pad,
     }
 }
 

@@ -97,13 +97,13 @@ pub(super) fn all<T>(kernel: &Kernel, each: impl FnMut(RowId) -> Result<T, Error
     for result in expressions(kernel).map(each) {
         match result {
             Ok(value) => found.push(value),
-            Err(Error::Index { argument, position, value, bound, help }) => {
-                let key = (position, kernel.input(&argument));
+            Err(error) => {
+                let Error::Index { argument, position, .. } = &error else { return Err(error) };
+                let key = (*position, kernel.input(argument));
                 if first.as_ref().is_none_or(|(earlier, _)| key < *earlier) {
-                    first = Some((key, Error::Index { argument, position, value, bound, help }));
+                    first = Some((key, error));
                 }
             }
-            Err(other) => return Err(other),
         }
     }
     first.map_or(Ok(found), |(_, error)| Err(error))

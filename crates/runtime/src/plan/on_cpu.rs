@@ -92,7 +92,7 @@ fn validate(shape: &RowShape, columns: &[Column<'_>], first: u64, rows: &mut [u3
 pub(crate) fn fault(term: &Term, position: u64, value: i64) -> Error {
     let help = (value == -1 && term.pad.is_none())
         .then_some("declare the index as `Index<_, _, { pad = -1 }>` if -1 marks positions that have no row");
-    Error::Index { argument: term.name.clone(), position, value, bound: term.bound, help }
+    Error::Index { argument: term.name.clone(), position, value, bound: term.bound, pad: term.pad, help }
 }
 
 /// An index on the CPU.

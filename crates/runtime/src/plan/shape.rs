@@ -80,15 +80,9 @@ impl RowShape {
             }
             check_term(term, index)?;
             if index.row_count() != first.1 {
-                let because = format!("{} has", first.0);
-                let argument = term.name.clone();
-                return Err(Error::Size {
-                    argument,
-                    axis: "rows",
-                    found: index.row_count(),
-                    expected: first.1,
-                    because,
-                });
+                let because = format!("S is {} in {}", first.1, first.0);
+                let (argument, axis, found) = (term.name.clone(), "positions", index.row_count());
+                return Err(Error::Size { argument, axis, found, expected: first.1, because });
             }
         }
         check_blocks(first.1, self.rows, self.block)?;
@@ -132,7 +126,7 @@ pub(crate) fn check_index(stream: &Stream, name: &str, index: &AnyView<'_>) -> R
         return Err(index.wrong_device(name, stream));
     }
     if index.row_count() == 0 {
-        return Err(Error::Zero { argument, axis: "rows" });
+        return Err(Error::Zero { argument, axis: "positions" });
     }
     if index.column_count() != 1 {
         let because = "an index is one number a position".to_owned();

@@ -1,7 +1,7 @@
 //! Indices fail closed: each against its own bound, the smallest position first.
 
 use rowloom_codegen::Accumulate;
-use rowloom_runtime::{Declaration, Error, RowPlan};
+use rowloom_runtime::{Declaration, Error, RowPlan, RowShape, Term};
 
 use super::kernels::*;
 
@@ -9,7 +9,7 @@ type Bad = (String, u64, i64, u64, bool);
 
 fn bad(result: Result<impl Sized, Error>) -> Bad {
     match result {
-        Err(Error::Index { argument, position, value, bound, help }) => {
+        Err(Error::Index { argument, position, value, bound, help, .. }) => {
             (argument, position, value, bound, help.is_some())
         }
         Err(other) => panic!("{other}"),
@@ -87,11 +87,15 @@ fn a_tail_of_minus_one_names_the_opt_in() {
         "modality[59] is -1, but it must be in 0..3; \
          declare the index as `Index<_, _, { pad = -1 }>` if -1 marks positions that have no row"
     );
-    // Only exactly that value is the pad.
+    // Only exactly that value is the pad, which the sentence gives.
     modality[63] = -2;
     let inputs = [vec![matrix(&table, 6)], vec![column(&timestep)], vec![column(&modality)]];
-    let refused = bad(call(&stream, adaln_padded().forward(), &inputs, &[], None, None));
-    assert_eq!(refused, ("modality".into(), 63, -2, 3, false));
+    let error = call(&stream, adaln_padded().forward(), &inputs, &[], None, None).unwrap_err().to_string();
+    assert_eq!(error, "modality[63] is -2, but it must be in 0..3, or -1 for no row");
+    let term = Term { name: "modality".to_owned(), factor: 1, bound: 3, pad: Some(-1) };
+    let shape = RowShape { terms: vec![term], offset: 0, rows: 3, block: 256 };
+    let error = RowPlan::build(&stream, &shape, &[column(&modality)]).unwrap_err().to_string();
+    assert_eq!(error, "modality[63] is -2, but it must be in 0..3, or -1 for no row");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use rowloom_codegen::Accumulate;
-use rowloom_runtime::{AnyView, Error};
+use rowloom_runtime::{AnyView, Error, RowPlan, RowShape, Term};
 
 use super::kernels::*;
 
@@ -20,7 +20,7 @@ fn zero_sizes() {
     let (table, index) = ([0.0_f32; 18], [0_i64]);
     let (table, index) = (matrix(&table, 6), column(&index));
     let empty = column(&no_index);
-    assert_eq!(message(table, empty, empty), "timestep has 0 rows; it must have at least 1");
+    assert_eq!(message(table, empty, empty), "timestep has 0 positions; it must have at least 1");
     let no_rows = AnyView::from_slice(&none, 0, 6).unwrap();
     assert_eq!(message(no_rows, index, index), "table has 0 rows; it must have at least 1");
     let no_columns = AnyView::from_slice(&none, 3, 0).unwrap();
@@ -32,7 +32,16 @@ fn sizes_that_contradict_each_other() {
     let table = [0.0_f32; 84];
     let (one, two) = ([0_i64], [0_i64; 2]);
     let (one, two) = (column(&one), column(&two));
-    assert_eq!(message(matrix(&table[..18], 6), one, two), "modality has 2 rows, but must have 1: S is 1 in timestep");
+    let unequal = "modality has 2 positions, but must have 1: S is 1 in timestep";
+    assert_eq!(message(matrix(&table[..18], 6), one, two), unequal);
+    let terms = [("timestep", 1), ("modality", 3)].map(|(name, bound)| Term {
+        name: name.to_owned(),
+        factor: 1,
+        bound,
+        pad: None,
+    });
+    let shape = RowShape { terms: terms.to_vec(), offset: 0, rows: 3, block: 256 };
+    assert_eq!(RowPlan::build(&cpu(), &shape, &[one, two]).unwrap_err().to_string(), unequal);
     assert_eq!(
         message(matrix(&table[..21], 7), one, one),
         "table has 7 columns, which is no multiple of 6: it has 6 chunks of H columns"
