@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::output;
+use crate::report::stand_in;
 use crate::report::table::{CHECKS, Line, aligned, escaped, lines_of_size, number_text, sizes};
 
 /// Shown below the help.
@@ -188,7 +189,10 @@ fn warnings(reports: &[Report]) -> Vec<String> {
 impl Comparison<'_> {
     fn text(&self) -> String {
         let mut text: String = self.warnings.iter().map(|warning| format!("warning: {}\n", escaped(warning))).collect();
-        let header = self.columns.iter().map(|column| format!("{}: {}", column.report.name, column.implementation));
+        let header = self
+            .columns
+            .iter()
+            .map(|column| format!("{}: {}", column.report.name, stand_in::shown(column.implementation)));
         let mut table = vec![std::iter::once(String::new()).chain(header).collect::<Vec<_>>()];
         for (name, cells) in &self.rows {
             let texts = cells.iter().zip(&self.columns).enumerate().map(|(at, (cell, column))| {
@@ -197,7 +201,18 @@ impl Comparison<'_> {
             table.push(std::iter::once(name.clone()).chain(texts).collect());
         }
         text += &aligned(&table);
-        text + "Times in µs; in brackets the share of the report's own ceiling; × the first column.\n"
+        text += "Times in µs; in brackets the share of the report's own ceiling; × the first column.\n";
+        let stand_ins = self.columns.iter().filter(|column| column.implementation == stand_in::NAME);
+        let notes = stand_ins.map(|column| (&column.report.name, stand_in::note(&column.report.report)));
+        let mut notes: Vec<(&String, Vec<String>)> = notes.filter(|(_, note)| !note.is_empty()).collect();
+        // One on a GPU is not what one on a CPU is; what is the same of all is said once.
+        let differ = notes.windows(2).any(|pair| pair[0].1 != pair[1].1);
+        notes.truncate(if differ { notes.len() } else { 1 });
+        for (name, note) in notes {
+            let of = if differ { format!("{}: ", escaped(name)) } else { String::new() };
+            text.extend(note.into_iter().map(|line| format!("{of}{line}\n")));
+        }
+        text
     }
 
     fn json(&self) -> Value {
@@ -270,6 +285,26 @@ mod tests {
     fn reports_stand_side_by_side() {
         let reports = [report("new", "NVIDIA H200", false, 1.0), report("old", "NVIDIA H200", true, 2.0), published()];
         insta::assert_snapshot!(compare(&reports).expect("a comparison").text());
+    }
+
+    #[test]
+    fn what_index_select_is_stands_below_once_or_for_each() {
+        let with = |name: &str, gpu: Value| {
+            let mut report = report(name, "NVIDIA H200", false, 1.0);
+            report.report["environment"]["gpu"] = gpu;
+            report.report["results"]["plain"]["index_select"] = json!({"source": "op by op"});
+            report
+        };
+        let below = |reports: &[Report]| {
+            let text = compare(reports).expect("a comparison").text();
+            assert!(text.contains(": index_select (stand-in)"), "{text}");
+            text.lines().skip_while(|line| !line.starts_with("Times in")).skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let on_cpu = below(&[with("a", Value::Null), with("b", Value::Null)]);
+        assert!(on_cpu.len() == 2 && on_cpu[0].starts_with("index_select (stand-in) is rowloom's own"), "{on_cpu:?}");
+        let both = below(&[with("a", Value::Null), with("b", "NVIDIA H200".into())]);
+        assert!(both.len() == 4 && both[0].starts_with("a: ") && both[2].starts_with("b: "), "{both:?}");
+        assert!(both[0].contains("as a GPU's atomics do") && !both[2].contains("CPU"), "{both:?}");
     }
 
     #[test]

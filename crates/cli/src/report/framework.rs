@@ -18,6 +18,7 @@ use super::clock::{Clock, is_gpu};
 use super::implementation::{Implementation, no_schedule};
 use super::latency::{Latency, STEPS, unplanned};
 use super::placed::{Inputs, views_mut};
+use super::stand_in;
 
 /// The framework path on a CPU or a GPU.
 pub struct Framework {
@@ -157,7 +158,7 @@ impl Step<'_> {
 
 impl Implementation for Framework {
     fn name(&self) -> &'static str {
-        "index_select"
+        stand_in::NAME
     }
 
     fn source(&self) -> String {

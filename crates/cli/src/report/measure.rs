@@ -25,7 +25,7 @@ use super::schema::{
     TableGradient, Traffic,
 };
 use super::table_gradient::SumChecks;
-use super::{invariance, table_gradient};
+use super::{invariance, stand_in, table_gradient};
 
 /// Bytes of position tensors in memory at once on a CPU, by which H is cut into slices.
 const BYTES_AT_ONCE: u64 = 320 << 20;
@@ -243,7 +243,7 @@ fn normal_gradients(
 }
 
 /// Keys of the implementations.
-const NAMES: [&str; 3] = ["rowloom", "rowloom_f64", "index_select"];
+const NAMES: [&str; 3] = ["rowloom", "rowloom_f64", stand_in::NAME];
 
 /// The implementations in the order of [`NAMES`]; for one that cannot run, why.
 fn implementations(

@@ -21,6 +21,7 @@ mod planned;
 mod protocol;
 mod published;
 mod schema;
+pub mod stand_in;
 mod summary;
 pub mod table;
 mod table_gradient;

@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::published::Published;
+use super::stand_in;
 use super::table::{CHECKS, aligned, lines_of_size, number_text, sizes};
 
 /// The table of a finished report.
 pub fn summary(report: &Value, published: Option<&Published>) -> String {
     let ours = report["results"]["plain"].as_object().into_iter().flatten();
-    let mut columns: Vec<(String, &Value)> = ours.map(|(name, result)| (name.clone(), result)).collect();
+    let mut columns: Vec<(String, &Value)> = ours.map(|(name, result)| (stand_in::shown(name), result)).collect();
     if let Some(published) = published {
         columns.extend(published.implementations());
     }
@@ -25,7 +26,8 @@ pub fn summary(report: &Value, published: Option<&Published>) -> String {
             }
         }
     }
-    aligned(&table)
+    let notes: String = stand_in::note(report).into_iter().map(|line| line + "\n").collect();
+    aligned(&table) + &notes
 }
 
 fn row(name: String, columns: &[(String, &Value)], cell: impl Fn(&Value) -> Value) -> Vec<String> {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::number::Number;
 use super::super::published::Published;
+use super::super::stand_in;
 use super::super::table::{sizes, time_text};
 
 /// Panels side by side.
@@ -14,6 +15,8 @@ pub struct Figure {
     pub title: String,
     pub subtitle: String,
     pub panels: Vec<Panel>,
+    /// Lines below the panels: what a reader must know of what is shown.
+    pub notes: Vec<String>,
 }
 
 /// Groups of bars on one axis.
@@ -59,7 +62,14 @@ impl Figure {
 
 /// Times of both directions as shares of the memory's ceilings.
 pub fn speed(report: &Value) -> Figure {
-    let panel = |direction: &str, keys: [&str; 2]| {
+    // New memory costs a CPU more than the call, so all bars are of calls that allocate. What has no planned call on
+    // a GPU is shown by what a user calls.
+    let on_gpu = report["environment"]["gpu"].is_string();
+    let panel = |direction: &str, planned: &str, unplanned: &str| {
+        let (keys, what) = match on_gpu {
+            true => (vec![(planned, ""), (unplanned, ", unplanned")], "planned"),
+            false => (vec![(unplanned, "")], "unplanned, into new memory"),
+        };
         let traffic = &report["protocol"]["traffic"][direction];
         let kind = traffic["kind"].as_str().unwrap_or("copy").to_owned();
         let groups = sizes(measured(report).map(|(_, result)| result)).into_iter().filter_map(|positions| {
@@ -67,21 +77,25 @@ pub fn speed(report: &Value) -> Figure {
             let bytes = traffic["bytes_per_position"].as_f64()? * positions.parse::<f64>().ok()?;
             let bar = |(name, result): (&String, &Value)| {
                 let at = &result["accuracy_latency"][&positions];
-                // What has no planned call is shown by what a user calls.
-                let time = keys.iter().zip(["", ", unplanned"]).find_map(|(key, how)| Some((at[*key].as_f64()?, how)));
+                let time = keys.iter().find_map(|(key, how)| Some((at[*key].as_f64()?, *how)));
                 let share = time.map(|(us, how)| (bytes / us / 1e3 / ceiling, us, how));
                 let text = share.map_or_else(
                     || "-".to_owned(),
                     |(share, us, how)| format!("{}, {:.0} %{how}", time_text(us), 100.0 * share),
                 );
-                Bar { name: name.clone(), length: share.map(|(share, ..)| share / 1.1), text, colour: colour(name) }
+                Bar {
+                    name: stand_in::shown(name),
+                    length: share.map(|(share, ..)| share / 1.1),
+                    text,
+                    colour: colour(name),
+                }
             };
             let title = format!("S = {positions}, ceiling {ceiling:.0} GB/s");
             Some(Group { title, bars: measured(report).map(bar).collect() })
         });
         let percent = |percent: u32| (f64::from(percent) / 110.0, percent.to_string());
         Panel {
-            title: format!("{direction}, planned, against the {kind} ceiling"),
+            title: format!("{direction}, {what}, against the {kind} ceiling"),
             axis: "share of the ceiling of the same run, %",
             ticks: [0, 25, 50, 75, 100].map(percent).to_vec(),
             groups: groups.collect(),
@@ -91,7 +105,8 @@ pub fn speed(report: &Value) -> Figure {
         name: "speed",
         title: format!("{}: share of the memory's ceiling", report["op"].as_str().unwrap_or_default()),
         subtitle: subtitle(report),
-        panels: vec![panel("forward", ["fwd_planned_us", "fwd_us"]), panel("backward", ["bwd_planned_us", "bwd_us"])],
+        panels: vec![panel("forward", "fwd_planned_us", "fwd_us"), panel("backward", "bwd_planned_us", "bwd_us")],
+        notes: stand_in::note(report),
     }
 }
 
@@ -110,7 +125,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
                 let at = &result["accuracy_latency"][&positions];
                 let (length, text) = of(at);
                 let colour = colour(&name);
-                (!at.is_null()).then_some(Bar { name, length, text, colour })
+                (!at.is_null()).then_some(Bar { name: stand_in::shown(&name), length, text, colour })
             };
             Group {
                 title: format!("S = {positions}"),
@@ -152,6 +167,7 @@ pub fn accuracy(report: &Value, published: Option<&Published>) -> Figure {
                 groups: rounded,
             },
         ],
+        notes: stand_in::note(report),
     }
 }
 
@@ -213,7 +229,7 @@ fn colour(name: &str) -> Colour {
     match name {
         "rowloom" => Colour::Ours,
         "rowloom_f64" => Colour::OursF64,
-        "index_select" => Colour::Framework,
+        stand_in::NAME => Colour::Framework,
         _ => Colour::Published,
     }
 }
@@ -227,7 +243,7 @@ fn subtitle(report: &Value) -> String {
     parts.extend(protocol["hidden"].as_u64().map(|hidden| format!("H = {hidden}")));
     parts.extend(environment["layout"].as_str().map(|layout| format!("layout {layout}")));
     if report["quick"] == true {
-        parts.push("quick".to_owned());
+        parts.push("a quick run: a look, no record".to_owned());
     }
     parts.join(", ")
 }

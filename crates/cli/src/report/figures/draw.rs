@@ -15,6 +15,7 @@ const GROUP_TITLE: i32 = 24;
 const BAR: i32 = 24;
 const GROUP_GAP: i32 = 10;
 const AXIS: i32 = 52;
+const NOTE: i32 = 20;
 const NAMES: i32 = 212;
 const TEXT: u32 = 14;
 /// Longer bars hold their text, shorter ones have it beside them.
@@ -43,13 +44,24 @@ impl Drawing for Figure {
         for (at, panel) in (0..).zip(&self.panels) {
             canvas.panel(panel, at * width + MARGIN, (at + 1) * width - MARGIN)?;
         }
+        for (at, note) in (0..).zip(&self.notes) {
+            canvas.text(note, (MARGIN, panels_end(self) + at * NOTE), TEXT, HPos::Left)?;
+        }
         Ok(())
     }
 }
 
 fn height(figure: &Figure) -> u32 {
+    let notes = match figure.notes.len() as i32 {
+        0 => 0,
+        lines => lines * NOTE + MARGIN / 2,
+    };
+    (panels_end(figure) + notes) as u32
+}
+
+fn panels_end(figure: &Figure) -> i32 {
     let panels = figure.panels.iter().map(|panel| PANEL_TITLE + bars_height(panel) + AXIS);
-    (TOP + panels.max().unwrap_or(0)) as u32
+    TOP + panels.max().unwrap_or(0)
 }
 
 fn bars_height(panel: &Panel) -> i32 {

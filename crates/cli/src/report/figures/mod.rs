@@ -133,6 +133,27 @@ mod tests {
     }
 
     #[test]
+    fn on_a_cpu_every_bar_is_of_a_call_into_new_memory() {
+        let mut report = report();
+        report["environment"]["gpu"] = Value::Null;
+        report["environment"]["cpu"] = "a CPU".into();
+        report["quick"] = true.into();
+        let at = serde_json::json!({"fwd_us": 120.0, "bwd_us": 2000.0, "grad_rel_err": {"table": 0.2}});
+        report["results"]["plain"]["index_select"] = serde_json::json!({"accuracy_latency": {"4097": at}});
+        let [speed, accuracy] = svg(&report);
+        assert!(speed.contains("forward, unplanned, into new memory"), "{speed}");
+        assert!(speed.contains("113.0 µs") && speed.contains("120.0 µs") && speed.contains("181.0 µs"), "{speed}");
+        assert!(!speed.contains("70.4 µs") && !speed.contains("68.7 µs") && !speed.contains("%, unplanned"), "{speed}");
+        for figure in [&speed, &accuracy] {
+            for words in ["a quick run: a look, no record", "index_select (stand-in)", "as a GPU's atomics do"] {
+                assert!(figure.replace("&apos;", "'").contains(words), "{words}: {figure}");
+            }
+        }
+        let [speed, _] = svg(&self::report());
+        assert!(!speed.contains("quick") && !speed.contains("stand-in"), "{speed}");
+    }
+
+    #[test]
     fn errors_of_any_size_have_their_place() {
         let mut report = report();
         let error = |report: &mut Value, error: Value| {
