@@ -3,29 +3,12 @@
 
 mod cases;
 
-use rowloom::codegen::cuda::{Primitive, Source, Step, Target};
+use rowloom::codegen::cuda::{Primitive, Target};
 
 fn check(name: &str, text: &str) {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!(name, text);
     });
-}
-
-fn reviewed(source: &Source) -> String {
-    let primitives = Primitive::used_by(&source.body, Target::Device);
-    let primitives: Vec<String> = primitives.iter().map(|primitive| format!("{primitive:?}")).collect();
-    let steps: Vec<String> = source
-        .steps
-        .iter()
-        .map(|step| match step {
-            Step::Fill { scratch, byte } => format!("// fill {} with {byte:#04x}", source.scratch[*scratch].name),
-            Step::Launch(entry) => {
-                let most = entry.resident.map_or_else(String::new, |most| format!(", at most {most} a multiprocessor"));
-                format!("// launch {} <<<{:?}, {}>>>{most}", entry.name, entry.grid, entry.threads)
-            }
-        })
-        .collect();
-    format!("{}// primitives {}\n{}\n{}\n", source.header, primitives.join(" "), source.body, steps.join("\n"))
 }
 
 #[test]
@@ -36,7 +19,7 @@ fn generated_sources_are_as_reviewed() {
     names.dedup();
     assert_eq!(names.len(), sources.len(), "names are unique");
     for (name, source) in &sources {
-        check(name, &reviewed(source));
+        check(name, &source.outline());
     }
 }
 

@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         ["wheel"] => python::wheel().map(|path| println!("{}", path.display())),
         ["third-party"] => third_party::write(),
         ["bundle"] => bundle::run_bundle(),
-        _ => Err(USAGE.to_owned()),
+        [] => Err(USAGE.to_owned()),
+        unknown => Err(format!("there is no `{}`; {USAGE}", unknown.join(" "))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,7 @@ use rowloom_runtime::{Nvrtc, sources};
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output::Output;
+use crate::sizes;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "Examples:
@@ -18,6 +19,7 @@ pub const EXAMPLES: &str = "Examples:
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --checked
   rowloom emit adaln_row_gather --dtype bf16 --rows 4096 --backward
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --plan
+  rowloom emit adaln_row_gather --dtype bf16 --rows 9 --format body
   rowloom emit adaln_row_gather --dtype bf16 --rows 9 --format cubin --out gather.cubin";
 
 /// Prints the code generated for one specialisation.
@@ -36,13 +38,13 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', required = true)]
     rows: Vec<RowCount>,
     /// S, positions of a call.
-    #[arg(long, default_value_t = 32768, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, default_value_t = 32768, value_parser = sizes::positions)]
     positions: u64,
     /// Integer type of the indices: u8, i32 or i64.
     #[arg(long, default_value = "i64")]
     index: IntType,
     /// H, columns of a chunk.
-    #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5376, value_parser = sizes::hidden)]
     hidden: u64,
     /// The derived backward.
     #[arg(long)]
@@ -76,6 +78,8 @@ pub struct Args {
 enum Format {
     /// CUDA C.
     Cuda,
+    /// The part of it that is the kernel's own, to read: what it calls is named, and how it is launched.
+    Body,
     /// The kernel in rowloom's own text form.
     Ir,
     /// NVIDIA's assembly, compiled by NVRTC.
@@ -115,6 +119,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     match args.format {
         Format::Cuda | Format::Ir => output.write(source.text(Target::Device).as_bytes()),
+        Format::Body => output.write(source.outline().as_bytes()),
         Format::Ptx | Format::Cubin => output.write(&compile(&source, args.arch, args.format)?),
     }
 }

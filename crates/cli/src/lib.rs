@@ -25,6 +25,7 @@ mod output;
 mod pack;
 mod report;
 mod selftest;
+mod sizes;
 mod tune;
 
 use std::ffi::OsString;

@@ -83,6 +83,19 @@ fn emit_prints_source_that_stands_alone() {
 }
 
 #[test]
+fn emit_prints_the_part_to_read_alone() {
+    for more in [&[][..], &["--checked"], &["--backward"], &["--plan"]] {
+        let body = succeeds(&emit(&[more, &["--format", "body"]].concat()));
+        let whole = succeeds(&emit(more));
+        assert!(body.starts_with("// ") && body.contains("\n// primitives "), "{more:?}: {body}");
+        assert!(body.contains("extern \"C\" __global__") && body.contains("\n// launch "), "{more:?}: {body}");
+        assert!(!body.contains("__forceinline__ rl_") && body.len() < whole.len() / 2, "{more:?}: {body}");
+        let kernel = &body[body.find("extern").expect("an entry")..body.rfind("}\n").expect("its end")];
+        assert!(whole.contains(kernel), "{more:?}: {body}");
+    }
+}
+
+#[test]
 fn emit_follows_rows_types_and_sizes() {
     let nine = succeeds(&emit(&[]));
     let named = succeeds(&["emit", "adaln_row_gather", "--dtype", "bf16", "--rows", "R=9"]);
@@ -133,8 +146,9 @@ fn bad_requests_are_one_sentence_and_exit_2() {
         (emit(&["--dtype", "bf17"]), "`bf17` is no element type; it is one of f32, f16, bf16"),
         (emit(&["--index", "i128"]), "`i128` is no index type; it is one of u8, i32, i64"),
         (emit(&["--arch", "90"]), "`90` is no architecture; write sm_80"),
-        (emit(&["--format", "elf"]), "possible values: cuda, ir, ptx, cubin"),
-        (emit(&["--positions", "0"]), "0 is not in 1.."),
+        (emit(&["--format", "elf"]), "possible values: cuda, body, ir, ptx, cubin"),
+        (emit(&["--positions", "0"]), "the number of positions must be at least 1"),
+        (emit(&["--hidden", "0"]), "the number of columns must be at least 1"),
         (emit(&["--backward", "--checked"]), "needs a plan"),
         (emit(&["--plan=3"]), "has 1 row expression"),
         (vec!["emit", "adaln_row_gahter", "--dtype", "f32", "--rows", "9"], "did you mean `adaln_row_gather`"),
@@ -144,7 +158,8 @@ fn bad_requests_are_one_sentence_and_exit_2() {
         (report(&["--device", "gpu"]), "`gpu` is no device; write cpu, cuda:0"),
         (report(&["--layout", "blok"]), "`blok` is no layout; write one of interleaved, block"),
         (report(&["--rows", "10"]), "R / 3 is no whole number for R = 10"),
-        (report(&["--positions", "0"]), "0 is not in 1.."),
+        (report(&["--positions", "0"]), "the number of positions must be at least 1"),
+        (report(&["--positions", "4097,abc"]), "`abc` is no number of positions; write 32768"),
         (report(&["--quik"]), "unexpected argument '--quik'"),
     ];
     for (arguments, words) in cases {

@@ -179,7 +179,7 @@ fn a_team_shares_one_file() {
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     let file = folder.path().join("tuned.json");
     let file = file.to_str().expect("a plain path");
-    assert!(fails(&["tune", "--export", file], &from).contains("there are no such records"));
+    assert!(fails(&["tune", "--export", file], &from).contains("there are no records yet; `rowloom tune KERNEL`"));
     let first = record(&backward(), S, &h200((13, 5)));
     keep(&from, &[first.clone(), record(&plan(), S, &h200((13, 5))), record(&backward(), S, &emulation())]);
     assert_eq!(succeeds(&["tune", "--export", file], &from), format!("3 records are in {file}\n"));

@@ -29,8 +29,8 @@ pub fn text(findings: &Findings) -> String {
         }
         Found::No { missing } => {
             page.line("NVRTC", &format!("missing: {missing}"));
-            for place in &findings.nvrtc_searched {
-                page.line("", &format!("looked for {place}"));
+            if let count @ 1.. = findings.nvrtc_searched.len() {
+                page.line("", &format!("the {count} places where it was looked for stand at the end"));
             }
         }
     }
@@ -70,6 +70,9 @@ pub fn text(findings: &Findings) -> String {
     }
     for (at, (name, value)) in findings.environment.iter().enumerate() {
         page.line(if at == 0 { "environment" } else { "" }, &format!("{name}={value}"));
+    }
+    for (at, place) in findings.nvrtc_searched.iter().enumerate() {
+        page.line(if at == 0 { "looked for" } else { "" }, place);
     }
     page.0
 }

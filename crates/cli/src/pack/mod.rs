@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output;
+use crate::sizes;
 pub use calls::wants;
 use calls::{Pieces, Sizes};
 use tuned::Tuned;
@@ -47,7 +48,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', required = true)]
     rows: Vec<RowCount>,
     /// H, columns of a chunk.
-    #[arg(long, value_delimiter = ',', default_value = "5376", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_delimiter = ',', default_value = "5376", value_parser = sizes::hidden)]
     hidden: Vec<u64>,
     /// Integer types of the indices: u8, i32 or i64.
     #[arg(long, value_delimiter = ',', default_value = "i64")]
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', required = true)]
     arch: Vec<Arch>,
     /// S, positions of the calls [default: every S].
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_delimiter = ',', value_parser = sizes::positions)]
     positions: Vec<u64>,
     /// Folder to write.
     #[arg(long)]

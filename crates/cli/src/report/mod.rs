@@ -37,6 +37,7 @@ use rowloom_runtime::{Declaration, Device};
 use crate::error::{Error, Result};
 use crate::kernels::{self, RowCount};
 use crate::output::{self, Output};
+use crate::sizes;
 
 use case::Case;
 pub use inputs::index;
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(long, default_value = "interleaved")]
     layout: Layout,
     /// S of accuracy and latency [default: 4097,32768, on a GPU 131072 too; 257,4097 with --quick].
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_delimiter = ',', value_parser = sizes::positions)]
     positions: Vec<u64>,
     /// Element type of the tensors.
     #[arg(long, default_value = "bf16")]
@@ -75,7 +76,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "9")]
     rows: Vec<RowCount>,
     /// H, columns of a chunk.
-    #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5376, value_parser = sizes::hidden)]
     hidden: u64,
     /// File to write; figures lie beside it: NAME-speed.png, NAME-accuracy.png, and as .svg.
     #[arg(long)]

@@ -30,6 +30,8 @@ pub const EXAMPLES: &str = "Examples:
 ///
 /// Kernels in both directions, element types, accumulators, packings and schedules. Of kernels
 /// that came with rowloom the digests are recorded; of others this machine's CPU makes them.
+/// On a CPU it takes seconds; emulated, where every schedule is compiled by g++, some minutes.
+/// Progress is shown where standard error is a terminal.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Kernel, by its name in `rowloom list` [default: all].

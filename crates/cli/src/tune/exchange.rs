@@ -39,6 +39,7 @@ pub fn export(args: &Args, file: &Path) -> Result<()> {
     }
     super::refuse_own(&records, output.path().unwrap_or(file), "--export")?;
     let (kept, damaged) = records.all();
+    let there_are_none = kept.is_empty();
     super::refuse_unknown(&args.kernels, kept.iter().map(|kept| &*kept.record))?;
     if let Some(Damage { path, reason }) = damaged.first() {
         // A team would miss what is in it.
@@ -59,7 +60,11 @@ pub fn export(args: &Args, file: &Path) -> Result<()> {
     });
     let records: Vec<_> = records.collect();
     if records.is_empty() {
-        return Err(Error::failed("there are no such records; `rowloom tune --show` lists those there are"));
+        let none = match there_are_none {
+            true => "there are no records yet; `rowloom tune KERNEL` makes some",
+            false => "none of the records can be exported; `rowloom tune --show` lists them",
+        };
+        return Err(Error::failed(none));
     }
     let exported = Exported { file, records: records.len() };
     let text = Sheet::new(Of::Export, records).text().map_err(Error::failed)?;

@@ -23,6 +23,7 @@ use rowloom_runtime::tuning::{For, Record, Records};
 
 use crate::error::{Error, Result};
 use crate::kernels::RowCount;
+use crate::sizes;
 pub use worker::Args as WorkerArgs;
 pub use worker::run as work;
 
@@ -52,13 +53,13 @@ pub struct Args {
     #[arg(long, value_delimiter = ',')]
     rows: Vec<RowCount>,
     /// H, columns of a chunk.
-    #[arg(long, default_value_t = 5376, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5376, value_parser = sizes::hidden)]
     hidden: u64,
     /// Integer type of the indices: u8, i32 or i64.
     #[arg(long, default_value = "i64")]
     index: IntType,
     /// S, positions of the calls.
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_delimiter = ',', value_parser = sizes::positions)]
     positions: Vec<u64>,
     /// How positions are packed, as in `rowloom report`: a time is the mean over them.
     #[arg(long, value_delimiter = ',', default_value = "interleaved,t2va-15s")]

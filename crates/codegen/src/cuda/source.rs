@@ -223,6 +223,21 @@ impl Source {
         text + &self.body
     }
 
+    /// What there is to read of it: header, the names of the primitives that the body uses, body, steps.
+    pub fn outline(&self) -> String {
+        let primitives = Primitive::used_by(&self.body, Target::Device);
+        let primitives: Vec<String> = primitives.iter().map(|primitive| format!("{primitive:?}")).collect();
+        let step = |step: &Step| match step {
+            Step::Fill { scratch, byte } => format!("// fill {} with {byte:#04x}", self.scratch[*scratch].name),
+            Step::Launch(entry) => {
+                let most = entry.resident.map_or_else(String::new, |most| format!(", at most {most} a multiprocessor"));
+                format!("// launch {} <<<{:?}, {}>>>{most}", entry.name, entry.grid, entry.threads)
+            }
+        };
+        let steps: Vec<String> = self.steps.iter().map(step).collect();
+        format!("{}// primitives {}\n{}\n{}\n", self.header, primitives.join(" "), self.body, steps.join("\n"))
+    }
+
     /// Hash of the device text: what a cache and a report name it by.
     pub fn hash(&self) -> blake3::Hash {
         blake3::hash(self.text(Target::Device).as_bytes())

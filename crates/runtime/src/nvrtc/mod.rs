@@ -55,8 +55,9 @@ pub enum ImageFormat {
 
 impl Nvrtc {
     /// What to do where there is none.
-    pub const HOW_TO_GET: &str = "install the CUDA toolkit or the Python wheel nvidia-cuda-nvrtc, or set ROWLOOM_NVRTC \
-                                  to the library (in a checkout, `cargo xtask nvrtc` fetches it)";
+    pub const HOW_TO_GET: &str = "install the CUDA toolkit or the Python wheel nvidia-cuda-nvrtc (a Python environment \
+                                  that is active is looked in), or set ROWLOOM_NVRTC to the library (in a checkout, \
+                                  `cargo xtask nvrtc` fetches it)";
 
     /// The NVRTC of this process: the first that is found, looked for once.
     ///
