@@ -17,6 +17,8 @@ pub(crate) struct Argument<'k> {
     pub(crate) holds: Holds,
     /// Of a table that is given: how many stretches of H columns it has; 1 otherwise.
     pub(crate) chunks: u32,
+    /// What its first axis counts: the positions of an index, else rows.
+    pub(crate) first_axis: &'static str,
 }
 
 /// Element types that an array may hold.
@@ -29,21 +31,21 @@ pub(crate) enum Holds {
 
 impl<'k> Argument<'k> {
     pub(crate) const fn of(name: &'k str, holds: Holds) -> Argument<'k> {
-        Argument { name, element: None, derivative: false, holds, chunks: 1 }
+        Argument { name, element: None, derivative: false, holds, chunks: 1, first_axis: "rows" }
     }
 
     /// An input as declared.
     pub(crate) fn input(kernel: &'k Kernel, at: usize) -> Argument<'k> {
         let input = &kernel.inputs[at];
-        let holds = match input.kind {
-            InputKind::Rows(ty) | InputKind::Table { ty, .. } => float(ty),
-            InputKind::Index { ty, .. } => int(ty),
+        let (holds, first_axis) = match input.kind {
+            InputKind::Rows(ty) | InputKind::Table { ty, .. } => (float(ty), "rows"),
+            InputKind::Index { ty, .. } => (int(ty), "positions"),
         };
         let chunks = match input.kind {
             InputKind::Table { chunks, .. } => chunks,
             InputKind::Rows(_) | InputKind::Index { .. } => 1,
         };
-        Argument { chunks, ..Argument::of(&input.name, holds) }
+        Argument { chunks, first_axis, ..Argument::of(&input.name, holds) }
     }
 
     /// An output as declared, all of its tensors.

@@ -108,7 +108,7 @@ impl<'a> Array<'a> {
         (columns, column_stride): (u64, i64),
         address: u64,
     ) -> Result<Matrix<'a>, Refused> {
-        for (axis, size) in [("rows", rows), ("columns", columns)] {
+        for (axis, size) in [(argument.first_axis, rows), ("columns", columns)] {
             if size == 0 {
                 return Err(Error::Zero { argument: argument.to_string(), axis }.into());
             }
