@@ -88,9 +88,9 @@ fn emit_prints_the_part_to_read_alone() {
         let body = succeeds(&emit(&[more, &["--format", "body"]].concat()));
         let whole = succeeds(&emit(more));
         assert!(body.starts_with("// ") && body.contains("\n// primitives "), "{more:?}: {body}");
-        assert!(body.contains("extern \"C\" __global__") && body.contains("\n// launch "), "{more:?}: {body}");
-        assert!(!body.contains("__forceinline__ rl_") && body.len() < whole.len() / 2, "{more:?}: {body}");
-        let kernel = &body[body.find("extern").expect("an entry")..body.rfind("}\n").expect("its end")];
+        assert!(body.contains("\nRL_ENTRY(") && body.contains("\n// launch "), "{more:?}: {body}");
+        assert!(!body.contains("__forceinline__") && whole.contains("__forceinline__"), "{more:?}: {body}");
+        let kernel = &body[body.find("RL_ENTRY").expect("an entry")..body.rfind("}\n").expect("its end")];
         assert!(whole.contains(kernel), "{more:?}: {body}");
     }
 }
