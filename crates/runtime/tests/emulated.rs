@@ -119,7 +119,7 @@ fn a_bad_index_is_the_same_error_and_the_next_call_is_right() {
     let (cpu, emulated) = (Device::cpu(), Device::emulated(7).unwrap());
     let cases = [
         ([0, 3, -1], [0, 3, 0], Some("timestep[1] is 3, but it must be in 0..3")),
-        ([0, 1, 9], [0, 3, 0], Some("modality[1] is 3, but it must be in 0..3")),
+        ([0, 1, 9], [0, 3, 0], Some("modality[1] is 3, but it must be in 0..3, or -1 for no row")),
         ([0, 1, i64::MIN], [0, -1, 0], Some("timestep[2] is -9223372036854775808, but it must be in 0..3")),
         ([0, 1, 2], [0, -1, 2], None),
     ];

@@ -133,7 +133,7 @@ fn impossible_plans() {
     assert!(matches!(build(vec![term(1, 3)], 0, 3, 0), Error::Zero { .. }));
     assert!(matches!(build(vec![], 0, 3, 256), Error::Arguments { .. }));
     let empty: [i64; 0] = [];
-    assert!(matches!(RowPlan::new(&stream, column(&empty), 3).unwrap_err(), Error::Zero { axis: "rows", .. }));
+    assert!(matches!(RowPlan::new(&stream, column(&empty), 3).unwrap_err(), Error::Zero { axis: "positions", .. }));
     let floats = [0.0_f32];
     assert!(matches!(RowPlan::new(&stream, column(&floats), 3).unwrap_err(), Error::ElementType { .. }));
     let uneven = RowPlan::affine(&stream, &[(column(&[0_i64]), 3, 2), (column(&[0_i64, 0]), 1, 3)]);
