@@ -190,6 +190,19 @@ def test_types_that_do_not_fit(device: str) -> None:
         f(table, timestep, modality, plan=(timestep,))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int16", "uint16", "float64", "complex64", "float8_e4m3fn"])
+def test_a_type_is_called_the_same_whoever_refuses_it(dtype: str) -> None:
+    """The native module, which a flat call reaches, and a batch whose shapes do not fit either, which does not."""
+    table, timestep, modality = packed(4, 8)
+    wrong = torch.zeros(4, dtype=getattr(torch, dtype))
+    with pytest.raises(TypeError) as flat:
+        f(table, wrong, modality)
+    with pytest.raises(TypeError) as batched:
+        f(table, wrong, modality.view(2, 2))
+    assert str(batched.value) == str(flat.value)
+    assert str(flat.value).endswith("but must hold u8, i32 or i64")
+
+
 def test_a_misused_function_says_its_signature() -> None:
     table, timestep, modality = packed(4, 8)
     signature = r"adaln_row_gather\(table, timestep, modality, \*, plan=None, check='now', gradient_dtype=None\)"

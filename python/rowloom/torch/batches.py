@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rowloom.words import type_name
+
 _HELD = {
     "index": ("u8, i32 or i64", (torch.uint8, torch.int32, torch.int64)),
     "rows": ("f32, f16 or bf16", (torch.float32, torch.float16, torch.bfloat16)),
@@ -24,7 +26,7 @@ def leading(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[Tens
         shape = tuple(argument.shape)
         if kind == "table":
             if not 1 <= len(shape) <= 2:
-                refuse_other_types(names, kinds, arguments)
+                _refuse_other_types(names, kinds, arguments)
                 raise ValueError(f"{name} has {len(shape)} axes, but must have 2: a table is (rows, columns), and has no batch")
             continue
         if kind == "rows" and len(shape) > 1:
@@ -47,7 +49,7 @@ def flat(
     found = [x if x is None or kind == "table" else _flat_one(kind, x, positions) for _, kind, x in each]
     for name, kind, argument, one in zip(names, kinds, arguments, found, strict=True):
         if one is None and argument is not None:
-            refuse_other_types(names, kinds, arguments)
+            _refuse_other_types(names, kinds, arguments)
             raise ValueError(f"{name} has shape {tuple(argument.shape)}, but {_expected(names, kinds, arguments, kind, positions)}")
     return found
 
@@ -70,8 +72,8 @@ def _expected(
     """What shape an argument must have, and why."""
     of_whom = next(
         name
-        for name, kind, x in zip(names, kinds, arguments, strict=True)
-        if x is not None and kind != "table" and tuple(x.shape if kind == "index" else x.shape[:-1]) == positions
+        for name, other, x in zip(names, kinds, arguments, strict=True)
+        if x is not None and other != "table" and tuple(x.shape if other == "index" else x.shape[:-1]) == positions
     )
     if kind == "rows":
         columns = f"({', '.join(map(str, positions))}, H)"
@@ -79,13 +81,12 @@ def _expected(
     return f"must have {positions}, the positions of {of_whom}, or {positions[-1:]} for an index that all sequences share"
 
 
-def refuse_other_types(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[Tensor | None]) -> None:
+def _refuse_other_types(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[Tensor | None]) -> None:
     """`TypeError` for the first argument of a type that its kind cannot hold: it may stand in another's place."""
     for name, kind, argument in zip(names, kinds, arguments, strict=True):
         held, types = _HELD["index" if kind == "index" else "rows"]
         if argument is not None and argument.dtype not in types:
-            # Types are called as the language calls them.
-            found = str(argument.dtype).removeprefix("torch.").replace("float", "f").replace("uint", "u").replace("int", "i")
+            found = type_name(str(argument.dtype).removeprefix("torch."))
             raise TypeError(f"{name} holds {found}, but must hold {held}")
 
 
