@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice_attribute, CUevent_flags, CUevent_wait_flags, CUgraphInstantiate_flags,
-    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmemAllocationHandleType,
-    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps, CUmemoryPool, CUresult,
-    CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, cuLaunchKernelEx,
+    CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmemoryPool, CUresult, CUstream,
+    CUstreamCaptureMode, CUstreamCaptureStatus, cuLaunchKernelEx,
 };
 use rowloom_codegen::{Arch, Source};
 use smallvec::SmallVec;
 
 use super::context::{Entered, Relaxed};
 use super::driver::{self, failed};
+use super::pool;
 use crate::accelerator::Accelerator;
 use crate::cache::CodeCache;
 use crate::error::Error;
@@ -69,7 +69,8 @@ impl Cuda {
         let _entered = Entered::new(context).map_err(fail("cuCtxSetCurrent"))?;
         let _relaxed = Relaxed::new().map_err(fail("cuThreadExchangeStreamCaptureMode"))?;
         let unwanted = std::env::var_os("ROWLOOM_POOL").is_some_and(|value| value == "off");
-        let pool = if pools == 0 || unwanted { None } else { Some(pool(ordinal).map_err(fail("cuMemPoolCreate"))?) };
+        let pool =
+            if pools == 0 || unwanted { None } else { Some(pool::create(ordinal).map_err(fail("cuMemPoolCreate"))?) };
         let (arch, cache_bytes) = (Arch((major * 10 + minor) as u32), u64::try_from(cache_bytes).unwrap_or(0));
         let launches_early = AtomicBool::new(arch >= Arch::SM_90 && driver::version()? >= driver::EARLY_LAUNCHES);
         Ok(Cuda { ordinal, context, product, arch, multiprocessors, launches_early, cache_bytes, pool })
@@ -94,48 +95,6 @@ impl Cuda {
 
     fn failed(&self, call: &'static str, error: DriverError) -> Error {
         failed(call, Some(self.ordinal), error)
-    }
-
-    /// Memory of the pool, or of the device where there is none.
-    fn allocate_raw(&self, stream: u64, bytes: u64) -> Result<u64, DriverError> {
-        let bytes = bytes as usize;
-        // SAFETY: the stream and the pool are of this context, which is current.
-        unsafe {
-            match self.pool {
-                Some(pool) => result::mem_pool::alloc_async(pool, bytes, stream as CUstream),
-                None => result::malloc_sync(bytes),
-            }
-        }
-    }
-
-    /// Gives what the pool keeps back to the driver, once the stream's work is done.
-    fn trim(&self, stream: u64) -> Result<(), DriverError> {
-        let Some(pool) = self.pool else { return Ok(()) };
-        // SAFETY: the stream and the pool are of this context, which is current.
-        unsafe {
-            result::stream::synchronize(stream as CUstream)?;
-            result::mem_pool::trim_to(pool, 0)
-        }
-    }
-}
-
-/// A pool that keeps what is freed: an allocation of a size seen before costs no call of the system.
-fn pool(ordinal: u32) -> Result<CUmemoryPool, DriverError> {
-    let properties = CUmemPoolProps {
-        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
-        location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: ordinal as i32 },
-        win32SecurityAttributes: std::ptr::null_mut(),
-        maxSize: 0,
-        reserved: [0; 56],
-    };
-    let mut keep = u64::MAX;
-    // SAFETY: the properties are complete and the threshold is a u64, as the driver documents.
-    unsafe {
-        let pool = result::mem_pool::create(&properties)?;
-        let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        result::mem_pool::set_attribute(pool, threshold, (&raw mut keep).cast())?;
-        Ok(pool)
     }
 }
 
@@ -167,7 +126,7 @@ impl Accelerator for Cuda {
     fn free_bytes(&self, stream: u64) -> Result<Option<u64>, Error> {
         self.apart("cuMemGetInfo", || {
             // What the pool keeps is free too.
-            self.trim(stream)?;
+            pool::trim(self.pool, stream)?;
             Ok(Some(result::mem_get_info()?.0 as u64))
         })
     }
@@ -190,11 +149,11 @@ impl Accelerator for Cuda {
         let out_of_memory = DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         let entered = Entered::new(self.context).map_err(|error| self.failed("cuCtxSetCurrent", error))?;
         let relaxed = Relaxed::new().map_err(|error| self.failed("cuThreadExchangeStreamCaptureMode", error))?;
-        let mut found = self.allocate_raw(stream, bytes);
+        let mut found = pool::allocate(self.pool, stream, bytes);
         if found.as_ref().err() == Some(&out_of_memory) {
             // What was freed in other sizes may be enough.
-            self.trim(stream).map_err(|error| self.failed("cuMemPoolTrimTo", error))?;
-            found = self.allocate_raw(stream, bytes);
+            pool::trim(self.pool, stream).map_err(|error| self.failed("cuMemPoolTrimTo", error))?;
+            found = pool::allocate(self.pool, stream, bytes);
         }
         drop(relaxed);
         drop(entered);

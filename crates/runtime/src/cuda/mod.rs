@@ -4,6 +4,7 @@ mod context;
 mod device;
 mod driver;
 mod list;
+mod pool;
 mod release;
 
 use std::collections::BTreeMap;
